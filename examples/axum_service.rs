@@ -19,9 +19,9 @@ use axum::{
 use distlock::{AcquireOptions, DistributedLock, FencingToken, Locks, Settings};
 use tokio::net::TcpListener;
 
-/// A client that waits for longer has most likely gone.
+/// A client that has waited longer is probably gone.
 const WAIT: Duration = Duration::from_millis(500);
-/// Less than what starts and stops the service gives it: 30 s with Kubernetes.
+/// Shorter than the time that Kubernetes gives a service to stop: 30 s.
 const GRACE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
@@ -38,9 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Serves until `stop` is ready, and then shuts down.
 ///
-/// As far as locks go, that is one call: from `close` on, who waits for a lock is answered 503 at once, and so is who asks whether the
-/// service is ready, which keeps new requests away. Those who hold a lock go on, for `grace` at the most. Then the server stops
-/// listening, and ends when the last request is answered.
+/// For the locks, that is one call of `close`. From then on, a request that waits for a lock is answered 503 at once, and so is `/ready`,
+/// which keeps new requests away. Requests that hold a lock go on, for at most `grace`. Then the server stops listening, and ends when the
+/// last request is answered.
 async fn serve(
     listener: TcpListener,
     locks: Locks,
@@ -60,7 +60,7 @@ async fn serve(
     axum::serve(listener, service).with_graceful_shutdown(shutdown).await
 }
 
-/// Ready is who can ask for locks.
+/// The service is ready if it can ask for locks.
 async fn ready(State(locks): State<Locks>) -> StatusCode {
     match locks.ping().await {
         Ok(()) => StatusCode::OK,
@@ -73,15 +73,15 @@ async fn ready(State(locks): State<Locks>) -> StatusCode {
 
 /// One payment of an order at a time, on however many machines.
 ///
-/// If the client hangs up, axum drops this future: the payment is stopped where it awaits next, and the lock is released. What must
-/// not be stopped so belongs into a task of its own.
+/// If the client hangs up, axum drops this future: the payment stops at the next await, and the lock is released. Work that must not be
+/// stopped like this belongs in a task of its own.
 async fn pay(State(locks): State<Locks>, Path(order): Path<String>) -> Result<String, Refused> {
     let lock = locks.mutex(format!("orders/{order}"))?;
     let token = lock.run(|hold| charge(hold.token())).await?;
     Ok(format!("paid with token {token}\n"))
 }
 
-/// The work. The token goes along, so that what is written to can refuse a holder of yesterday: see the example `fenced_write`.
+/// The work. It passes the token on, so that the database can refuse an earlier holder: see the example `fenced_write`.
 async fn charge(token: FencingToken) -> FencingToken {
     tokio::time::sleep(Duration::from_millis(100)).await;
     token
@@ -98,7 +98,7 @@ impl From<distlock::Error> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        // The text tells of hosts and processes: it is for the log, and not for the client.
+        // The text names hosts and processes: it is for the log, not for the client.
         eprintln!("{}", self.0);
         let answer = match &self.0 {
             distlock::Error::WaitTimeout { .. } => (StatusCode::CONFLICT, "it is being paid; try again\n"),
@@ -117,7 +117,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Ready at Ctrl-C, and at the signal with which services are stopped.
+/// Returns at Ctrl-C, and at SIGTERM, by which services are stopped.
 #[cfg(unix)]
 fn asked_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -131,7 +131,7 @@ fn asked_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Ready at Ctrl-C.
+/// Returns at Ctrl-C.
 #[cfg(windows)]
 fn asked_to_stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut interrupt = tokio::signal::windows::ctrl_c()?;

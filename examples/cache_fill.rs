@@ -1,4 +1,4 @@
-//! How does one fill a cache while all others wait for it, instead of all asking the slow source at once?
+//! How does one process fill a cache while all others wait for it, instead of all asking the slow source at once?
 //!
 //! ```sh
 //! cargo run --example cache_fill
@@ -9,13 +9,14 @@ use std::{
     collections::HashMap,
     error::Error,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use distlock::{AcquireOptions, DistributedLock, Locks};
+use parking_lot::Mutex;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -39,15 +40,15 @@ async fn serve(cache: Cache, page: &'static str) -> Result<String, distlock::Err
     if let Some(text) = cache.look(page) {
         return Ok(text);
     }
-    // A lock for each page: who fills one holds nobody up who wants another.
+    // A lock for each page: filling one page delays no request for another.
     let lock = cache.locks.mutex(format!("examples/cache/{page}"))?;
-    // The lock makes it cheap, and not right: whoever cannot have it in time asks the source himself.
+    // The lock saves work, and is not needed for correctness: a request that does not get it in time asks the source.
     let guard = match lock.acquire_with(&AcquireOptions::new().wait(Duration::from_secs(30))).await {
         Ok(guard) => guard,
         Err(distlock::Error::WaitTimeout { .. }) => return Ok(cache.ask_source(page).await),
         Err(error) => return Err(error),
     };
-    // Whoever was ahead has filled it.
+    // The holder before this one has filled it.
     let text = match cache.look(page) {
         Some(text) => text,
         None => cache.ask_source(page).await,
@@ -71,14 +72,14 @@ struct Shared {
 
 impl Cache {
     fn look(&self, page: &str) -> Option<String> {
-        self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner).get(page).cloned()
+        self.shared.pages.lock().get(page).cloned()
     }
 
     async fn ask_source(&self, page: &'static str) -> String {
         self.shared.asked.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(100)).await;
         let text = format!("all {page}");
-        self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner).insert(page, text.clone());
+        self.shared.pages.lock().insert(page, text.clone());
         println!("{page}: filled");
         text
     }

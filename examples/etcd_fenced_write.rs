@@ -1,6 +1,6 @@
 //! How does a write to etcd succeed only while the lock is held, whatever happened meanwhile?
 //!
-//! etcd checks the lock in the step that writes. That takes no clock, and no trust in the writer's.
+//! etcd checks the lock in the transaction that writes. That needs no clock, and no trust in the clock of the writer.
 //!
 //! ```sh
 //! cargo run --example etcd_fenced_write --features etcd -- etcd://127.0.0.1:2379
@@ -10,9 +10,9 @@ use std::{env, error::Error, sync::Arc, time::Duration};
 
 use distlock::{
     AcquireOptions, DistributedLock, Guard, Keeper, Locks, SystemEntropy,
-    etcd::{Etcd, EtcdConfig},
+    etcd::{Etcd, EtcdConfig, HeldKey},
 };
-use etcd_client::{Client, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 
 const BALANCE: &str = "example/balance";
 
@@ -35,14 +35,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         read(&mut client).await?
     );
 
-    // The lease of the paused one ends, so the next one in the queue is admitted.
+    // What its write will compare: its key, which ends with its lease.
+    let late = etcd.held(&paused.hold()).ok_or("the lock is held")?;
+
+    // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&mut client).await? - 50;
-    assert!(write(&etcd, &quick, &mut client, left).await?, "the lock is held, so this is written");
+    let held = etcd.held(&quick.hold()).ok_or("the lock is held")?;
+    assert!(write(&held, &mut client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 
-    // The paused one comes back in the middle of its thought.
-    if write(&etcd, &paused, &mut client, 100 - 80).await? {
+    // The paused process goes on with its old balance.
+    if write(&late, &mut client, 100 - 80).await? {
         return Err("a late write was taken".into());
     }
     println!("token {}: refused, because the lock is not held any more", paused.token());
@@ -52,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Short and without renewal, so that the lease runs out as it does when the whole process is stopped.
+/// A short lease without renewal: it ends as if the whole process was stopped.
 async fn take(locks: &Locks) -> Result<Guard, distlock::Error> {
     let options = AcquireOptions::new().ttl(Duration::from_secs(1)).renew(false);
     locks.mutex("example/account")?.acquire_with(&options).await
@@ -63,14 +67,10 @@ async fn read(client: &mut Client) -> Result<i64, Box<dyn Error>> {
     Ok(answer.kvs().first().ok_or("somebody has deleted the balance")?.value_str()?.parse()?)
 }
 
-/// Writes if the lock is held at that moment, in the eyes of etcd; whether it was.
-async fn write(
-    etcd: &Etcd,
-    guard: &Guard,
-    client: &mut Client,
-    balance: i64,
-) -> Result<bool, Box<dyn Error>> {
+/// Writes if etcd finds at that moment that the lock is held. Returns whether it was.
+async fn write(held: &HeldKey, client: &mut Client, balance: i64) -> Result<bool, Box<dyn Error>> {
+    let still_held = Compare::create_revision(held.key(), CompareOp::Equal, held.create_revision());
     let put = TxnOp::put(BALANCE, balance.to_string(), None);
-    let answer = client.txn(Txn::new().when(etcd.held(&guard.hold())).and_then([put])).await?;
+    let answer = client.txn(Txn::new().when([still_held]).and_then([put])).await?;
     Ok(answer.succeeded())
 }

@@ -1,6 +1,6 @@
 //! What if a holder is paused past its lease, and then goes on writing to a file, or to a database?
 //!
-//! No lock can stop it: the process does not know that time has passed. What it writes to can, if it compares tokens.
+//! No lock can stop it: the process does not know that time has passed. The file or database can, if it compares tokens.
 //!
 //! ```sh
 //! cargo run --example fenced_write
@@ -30,11 +30,11 @@ async fn main() -> Outcome<()> {
         [Box::new(InFiles::new(&folder)?), Box::new(InSql::new(paused.token())?)];
     println!("token {}: the balance is 100, I take 80 … and the process is paused", paused.token());
 
-    // The lease of the paused one ends, so the next one in the queue is admitted.
+    // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     for account in &mut accounts {
         account.write(quick.token(), 50)?;
-        // The paused one comes back in the middle of its thought, and would undo what was written.
+        // The paused process goes on with its old balance, and would undo what was written.
         let late = account.write(paused.token(), 20);
         let refused =
             late.map_or_else(|error| error.to_string(), |()| "taken, and read by nobody".to_owned());
@@ -47,7 +47,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Short and without renewal, so that the lease runs out as it does when the whole process is stopped.
+/// A short lease without renewal: it ends as if the whole process was stopped.
 async fn take(locks: &Locks) -> Result<Guard, distlock::Error> {
     let options = AcquireOptions::new().ttl(Duration::from_millis(300)).renew(false);
     locks.mutex("examples/account/7")?.acquire_with(&options).await
@@ -59,8 +59,8 @@ trait Account {
     fn write(&mut self, token: FencingToken, balance: i64) -> Outcome<()>;
 }
 
-/// A file cannot compare anything. So each write is a file of its own, named by its token, and the greatest one counts: to
-/// write it is one rename, and there is no moment between a look and a write.
+/// A file cannot compare tokens. So each write is a file of its own, named by its token, and the greatest one counts: a write is one
+/// rename, without a moment between a check and the write.
 struct InFiles(PathBuf);
 
 impl InFiles {

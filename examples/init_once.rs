@@ -1,4 +1,4 @@
-//! How is something set up exactly once, whoever comes first, while all others wait until it is ready?
+//! How is something set up exactly once, by the first process, while all others wait until it is ready?
 //!
 //! ```sh
 //! cargo run --example init_once
@@ -34,14 +34,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Starts a service. True if it was the one that set things up.
 async fn start(locks: Locks, n: u32, folder: PathBuf) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    // Once it is there, nobody needs the lock any more: most starts ask no store.
+    // Once it is there, no lock is needed: most starts ask no store.
     if folder.exists() {
         println!("service {n}: it is there");
         return Ok(false);
     }
     let options = AcquireOptions::new().wait(Duration::from_secs(60)).label(format!("service {n}"));
     let guard = locks.mutex("examples/set-up")?.acquire_with(&options).await?;
-    // Somebody may have done it while this one waited.
+    // Another service may have done it while this one waited.
     let first = !folder.exists();
     if first {
         println!("service {n}: I set it up");
@@ -53,7 +53,7 @@ async fn start(locks: Locks, n: u32, folder: PathBuf) -> Result<bool, Box<dyn Er
     Ok(first)
 }
 
-/// What is seen is whole: if this process dies halfway, or loses the lock, the next one begins anew.
+/// It appears whole or not at all: if this process dies halfway, or loses the lock, the next one begins anew.
 async fn set_up(folder: &Path) -> std::io::Result<()> {
     let half = folder.with_extension("half");
     fs::create_dir_all(&half)?;

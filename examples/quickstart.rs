@@ -36,7 +36,7 @@ async fn two_contenders(lock: &Lock) -> Result<(Guard, Waiting), Box<dyn Error>>
     println!("   anna has it, token {}, for {:?} unless it is renewed", anna.token(), anna.ttl());
 
     let tried = lock.try_acquire_with(&called("bert")).await?;
-    println!("   bert tries: {}", if tried.is_some() { "granted" } else { "busy, so he waits in the queue" });
+    println!("   bert tries: {}", if tried.is_some() { "granted" } else { "busy, and waits in the queue" });
     let contender = lock.clone();
     let bert = tokio::spawn(async move {
         let guard = contender.acquire_with(&called("bert")).await?;
@@ -53,7 +53,7 @@ async fn hand_off(anna: Guard, bert: Waiting) -> Result<Guard, Box<dyn Error>> {
     let released = anna.release().await?;
     let (bert, granted) = bert.await??;
     println!("   anna: {released:?}; bert has it {:?} later, nobody polled", granted - since);
-    println!("   his token {} is greater than hers, {token}: it grows with every grant", bert.token());
+    println!("   bert's token {} is greater than anna's, {token}: it grows with every grant", bert.token());
     assert!(bert.token() > token && bert.is_held());
     Ok(bert)
 }
@@ -82,7 +82,7 @@ async fn lost(locks: &Locks, lock: &Lock, bert: Guard) -> Result<Guard, Box<dyn 
     Ok(carl)
 }
 
-/// What the lock protects. It refuses old tokens, so that even a holder who does not know of his loss does no harm.
+/// The resource that the lock protects. It refuses old tokens, so that a holder that has not noticed its loss does no harm.
 #[derive(Default)]
 struct Invoice {
     newest: Option<FencingToken>,

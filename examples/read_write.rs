@@ -1,4 +1,4 @@
-//! How do many read at once, while one who writes is alone?
+//! How do many read at once, while a writer is alone?
 //!
 //! ```sh
 //! cargo run --example read_write
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes one side, works, and tells the token.
+/// Takes one side of the lock, works, and returns the token.
 async fn stand_in_line(config: RwLock, who: &'static str) -> Result<distlock::FencingToken, distlock::Error> {
     let side = if who == "writer" { config.write() } else { config.read() };
     let guard = side.acquire_with(&AcquireOptions::new().label(who)).await?;

@@ -1,21 +1,18 @@
 //! How does a scheduled task run once, on however many machines it is scheduled?
 //!
-//! The lock keeps two from working at the same time. It does not know what was done before: a machine whose clock is late
-//! asks when the lock is free again. So what was done is written down where all see it, and looked at under the lock.
+//! The lock keeps two machines from working at the same time. It does not know what was done before: a machine whose clock is late
+//! gets the lock when it is free again. So each run records where all machines see it that the work is done, and checks that under the
+//! lock.
 //!
 //! ```sh
 //! cargo run --example scheduled_task
 //! cargo run --example scheduled_task --features redis -- redis://127.0.0.1:6379
 //! ```
 
-use std::{
-    collections::BTreeSet,
-    error::Error,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, error::Error, sync::Arc, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, Locks};
+use parking_lot::Mutex;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -36,12 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// True if it was this machine that made the report.
+/// Returns whether this machine made the report.
 async fn nightly_report(locks: Locks, machine: u32, done: Reports) -> Result<bool, distlock::Error> {
-    // If the job hangs, another machine can have it after ten minutes, whatever the keeper renews.
+    // If the job hangs, another machine gets the lock after ten minutes, even though the keeper renews.
     let options =
         AcquireOptions::new().max_hold(Duration::from_secs(600)).label(format!("machine {machine}"));
-    // `None` means that somebody else is at it. Trouble with the store is an error, and never looks like `None`.
+    // `None` means that another machine makes the report. A problem with the store is an error, and never `None`.
     let Some(guard) = locks.mutex("examples/reports")?.try_acquire_with(&options).await? else {
         println!("machine {machine}: somebody else makes the report");
         return Ok(false);
@@ -58,16 +55,16 @@ async fn nightly_report(locks: Locks, machine: u32, done: Reports) -> Result<boo
     Ok(first)
 }
 
-/// Where reports are kept: a table, a bucket, a folder that all share.
+/// The storage of the reports: a table, a bucket or a folder that all machines share.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<BTreeSet<&'static str>>>);
 
 impl Reports {
     fn has(&self, day: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(day)
+        self.0.lock().contains(day)
     }
 
     fn add(&self, day: &'static str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(day);
+        self.0.lock().insert(day);
     }
 }

@@ -1,4 +1,4 @@
-//! How do all machines together stay within a limit, as of a resource that serves only so many at once?
+//! How do all machines together stay within a limit, such as the calls that a supplier allows at once?
 //!
 //! ```sh
 //! cargo run --example semaphore

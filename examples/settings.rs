@@ -8,7 +8,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use distlock::{DistributedLock, Locks, Settings};
 
-/// Where the locks are, and how they are taken. Whatever is left out has its default. JSON here; any format of serde will do.
+/// The store and the options of the locks. What is left out has its default. This is JSON; any format of serde will do.
 const FILE: &str = r#"{
     "url": "memory:",
     "options": {
@@ -20,9 +20,9 @@ const FILE: &str = r#"{
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let settings: Settings = serde_json::from_str(FILE)?;
-    // A URL may have a password in it, which is not shown.
+    // The URL is not shown: it may have a password in it.
     println!("{settings:?}");
-    // A service learns of a mistake when it starts: what is wrong is told before anything is connected to.
+    // A mistake is reported when the service starts, before it connects.
     let wrong: Settings = serde_json::from_str(r#"{ "url": "memory:", "options": { "ttl": "1ms" } }"#)?;
     if let Err(mistake) = wrong.connect().await {
         println!("a mistake is told as: {mistake}");
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Who uses the lock need not know which kind it is.
+/// The code that uses the lock need not know its kind.
 fn lock_of(locks: &Locks, kind: &str) -> Result<Arc<dyn DistributedLock>, distlock::Error> {
     Ok(match kind {
         "shared" => Arc::new(locks.rwlock("cache")?.read()),

@@ -5,8 +5,8 @@
 //! cargo run --example shared_counter --features redis -- redis://127.0.0.1:6379 [PROCESSES] [ROUNDS]
 //! ```
 //!
-//! The counter is a file that each process reads, and then writes: two that did so at once would lose a count. To show
-//! that the sum tells, the first run goes without the lock.
+//! The counter is a file that each process reads, and then writes: if two do so at once, a count is lost. To show that, the first run
+//! takes no lock.
 
 use std::{
     env,
@@ -56,9 +56,9 @@ fn several_processes(url: &str, processes: u64, rounds: u64) -> Outcome<()> {
 
 fn both_runs(url: &str, processes: u64, rounds: u64, counter: &Path) -> Outcome<()> {
     let (file, each, expected) = (counter.to_string_lossy(), rounds.to_string(), processes * rounds);
-    // A name of this run alone: an earlier one that was killed may still hold its own until its ttl ends.
+    // A name for this run alone: an earlier run that was killed may hold its lock until the ttl ends.
     let name = format!("examples/counter-{}", process::id());
-    // One that only connects: if it cannot, one says so and not all.
+    // Connects first, so that a store that is away is reported once, and not by every process.
     all(1, &["worker", url, &name, &file, "0"])?;
 
     all(processes, &["careless", &file, &each])?;
@@ -85,7 +85,7 @@ fn all(processes: u64, args: &[&str]) -> Outcome<()> {
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {processes} processes failed").into()) }
 }
 
-/// One process: takes the lock, adds one, gives it back, again and again.
+/// One process: takes the lock, adds one, and releases it, again and again.
 #[tokio::main(flavor = "current_thread")]
 async fn worker(url: &str, name: &str, counter: &Path, rounds: u64) -> Outcome<()> {
     let options = AcquireOptions::new()

@@ -1,6 +1,6 @@
 //! How does my work stop when its lock is lost?
 //!
-//! `run` does all of it; with a guard of one's own it is a `select!`, or a look at `is_held` between two steps.
+//! `run` does all of it. With your own guard, use `select!`, or check `is_held` between two steps.
 //!
 //! ```sh
 //! cargo run --example stop_when_lost
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The body is dropped where it awaits next: nothing of it runs after the loss.
+/// The body is dropped at its next await: nothing of it runs after the loss.
 async fn with_run(locks: &Locks) -> Result<(), Box<dyn Error>> {
     let lock = locks.mutex("import")?;
     let rows = lock.run(|_| async { 42 }).await?;
@@ -30,7 +30,7 @@ async fn with_run(locks: &Locks) -> Result<(), Box<dyn Error>> {
     let stopped = lock
         .run(|hold| async move {
             println!("run: the work goes on and on, with token {}", hold.token());
-            // Somebody takes the lock away in the middle of it.
+            // An operator takes the lock away in the middle of it.
             let _ = operator.operator().evict(hold.name(), hold.entry_id()).await;
             tokio::time::sleep(Duration::from_secs(3600)).await;
         })
@@ -56,7 +56,7 @@ async fn with_select(locks: &Locks) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Code that computes and does not await can look at the clock. `is_held` asks nobody.
+/// Code that computes without an await can check `is_held`, which only looks at the clock.
 async fn with_a_loop(locks: &Locks) -> Result<(), Box<dyn Error>> {
     let options = AcquireOptions::new().ttl(Duration::from_millis(200)).renew(false);
     let guard = locks.mutex("rebuild")?.acquire_with(&options).await?;

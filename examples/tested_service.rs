@@ -1,26 +1,23 @@
 //! How do I test what my service does when its lock is lost?
 //!
-//! The service writes to a journal that takes whatever comes, so it has to stop by itself when its lock is lost. The tests
-//! below run it in simulations: it is stopped, cut off or put to sleep for longer than its lease, and must not write once
-//! somebody else does. Two versions with a mistake that is easily made show that they would find it.
+//! The service writes to a journal that checks no tokens, so it has to stop by itself when its lock is lost. The tests below run it in
+//! simulations: it is stopped, cut off or put to sleep for longer than its lease, and must not write once the next holder does. Two
+//! versions with a common mistake show that the tests find it.
 //!
 //! ```sh
 //! cargo run --example tested_service
 //! cargo test -p examples --example tested_service
 //! ```
 
-use std::{
-    error::Error,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, FencingToken, LockName, Locks, LostReason};
+use parking_lot::{Mutex, MutexGuard};
 
 const TTL: Duration = Duration::from_secs(3);
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What the service writes to: who wrote, line by line. It looks at no token, like a mail server or a machine tool.
+/// A journal of the tokens that wrote, line by line. It checks no token, like a mail server or a machine tool.
 #[derive(Clone, Debug, Default)]
 struct Journal(Arc<Mutex<Vec<FencingToken>>>);
 
@@ -34,14 +31,13 @@ impl Journal {
     }
 
     fn lines_mut(&self) -> MutexGuard<'_, Vec<FencingToken>> {
-        // A panic cannot leave it half written.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// The service: writes a line every 100 ms for as long as it holds the lock. Tells why it stopped.
+/// The service: writes a line every 100 ms for as long as it holds the lock. Returns why it stopped.
 ///
-/// It looks before each write, because it may have been stopped since the last one, and it does not sleep on after a loss.
+/// It checks the lock before each write, because it may have been stopped since the last one, and it does not sleep on after a loss.
 async fn serve(locks: Locks, journal: Journal) -> Result<LostReason, distlock::Error> {
     let guard = locks.mutex("journal")?.acquire_with(&AcquireOptions::new().ttl(TTL)).await?;
     while guard.is_held() {
@@ -120,14 +116,14 @@ mod tests {
         }
     }
 
-    /// It takes a stop between the look and the write, which not every seed has.
+    /// It takes a stop between the check and the write, which not every seed has.
     #[test]
     fn a_service_that_looks_and_then_takes_its_time_is_found() {
         let found = (0..SEEDS).filter(|&seed| stale_lines(serve_late, Trouble::Stopped, seed) > 0).count();
         assert!(found > 0, "no seed of {SEEDS} has found it");
     }
 
-    /// The first mistake: the lock was granted, so it is held.
+    /// The first mistake: to believe that a lock that was granted is held.
     async fn serve_blindly(locks: Locks, journal: Journal) -> Result<LostReason, distlock::Error> {
         let guard = locks.mutex("journal")?.acquire_with(&AcquireOptions::new().ttl(TTL)).await?;
         loop {
@@ -136,7 +132,7 @@ mod tests {
         }
     }
 
-    /// The second one: the lock was held a moment ago.
+    /// The second mistake: to check the lock only before the sleep.
     async fn serve_late(locks: Locks, journal: Journal) -> Result<LostReason, distlock::Error> {
         let guard = locks.mutex("journal")?.acquire_with(&AcquireOptions::new().ttl(TTL)).await?;
         while guard.is_held() {

@@ -11,7 +11,7 @@ use std::{collections::HashSet, error::Error, ops::Range, time::Duration};
 
 use distlock::{DistributedLock, Lock, Locks};
 
-/// How many ids one grant is good for.
+/// How many ids come with one grant.
 const BLOCK: u64 = 100;
 
 #[tokio::main]
@@ -55,7 +55,7 @@ impl Ids {
         }
         let guard = self.lock.acquire().await?;
         let first = guard.token().get() * BLOCK;
-        // The token is this grant's for ever, so the lock is not needed any more.
+        // No other grant ever gets this token, so the lock can be released.
         guard.release().await?;
         self.block = first + 1..first + BLOCK;
         Ok(first)

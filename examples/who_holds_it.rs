@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stuck = locks.mutex("deploy/eu")?.acquire_with(&AcquireOptions::new().label("ci-17, stuck")).await?;
     let other = locks.mutex("deploy/us")?.acquire_with(&AcquireOptions::new().label("ci-18")).await?;
 
-    // A wait that is over says who was in the way.
+    // The error of a wait that is over names the holder.
     let impatient = AcquireOptions::new().wait(Duration::from_millis(50)).label("ci-19");
     match locks.mutex("deploy/eu")?.acquire_with(&impatient).await {
         Err(timeout @ distlock::Error::WaitTimeout { .. }) => println!("{timeout}"),

@@ -1,6 +1,6 @@
 //! How does a write to ZooKeeper succeed only while the lock is held, whatever happened meanwhile?
 //!
-//! ZooKeeper checks the lock in the step that writes. That takes no clock, and no trust in the writer's.
+//! ZooKeeper checks the lock in the transaction that writes. That needs no clock, and no trust in the clock of the writer.
 //!
 //! ```sh
 //! cargo run --example zk_fenced_write --features zk -- zk://127.0.0.1:2181
@@ -32,17 +32,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let paused = take(&locks).await?;
     println!("token {}: the balance is {}, I take 80 … and am paused", paused.token(), read(&client).await?);
-    // What it will check when it comes back: its node, which ends with its lease.
+    // What its write will check: its node, which ends with its lease.
     let late = zookeeper.held(&paused.hold()).ok_or("the lock is held")?;
 
-    // The lease of the paused one ends, so the next one in the queue is admitted.
+    // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&client).await? - 50;
     let held = zookeeper.held(&quick.hold()).ok_or("the lock is held")?;
     assert!(write(&held, &client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 
-    // The paused one comes back in the middle of its thought.
+    // The paused process goes on with its old balance.
     if write(&late, &client, 100 - 80).await? {
         return Err("a late write was taken".into());
     }
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Short and without renewal, so that the lease runs out as it does when the whole process is stopped.
+/// A short lease without renewal: it ends as if the whole process was stopped.
 async fn take(locks: &Locks) -> Result<Guard, distlock::Error> {
     let options = AcquireOptions::new().ttl(Duration::from_secs(1)).renew(false);
     locks.mutex("example/account")?.acquire_with(&options).await
@@ -64,7 +64,7 @@ async fn read(client: &Client) -> Result<i64, Box<dyn Error>> {
     Ok(String::from_utf8(data)?.parse()?)
 }
 
-/// Writes if the lock is held at that moment, in the eyes of ZooKeeper; whether it was.
+/// Writes if ZooKeeper finds at that moment that the lock is held. Returns whether it was.
 async fn write(held: &distlock::zk::HeldNode, client: &Client, balance: i64) -> Result<bool, Box<dyn Error>> {
     let mut write = client.new_multi_writer();
     write.add_check_version(held.path(), held.version())?;

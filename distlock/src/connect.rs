@@ -1,9 +1,6 @@
 //! [`connect`]: locks from a URL.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 #[cfg(any(
     feature = "etcd",
@@ -12,6 +9,7 @@ use std::{
     all(feature = "sqlite", target_os = "linux")
 ))]
 use lock_core::Keeper;
+use lock_core::sync::Mutex;
 use lock_core::{Locks, Memory};
 #[cfg(feature = "etcd")]
 use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
@@ -38,13 +36,14 @@ use crate::{
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | an etcd cluster; feature `etcd` |
 /// | `etcds://…` | the same over TLS |
 /// | `sqlite:` | a file of this user, for all processes on this machine, without a server; feature `sqlite`, on Linux |
+/// | `sqlite:machine` | the file for all users of a group on this machine, which `distlock setup-machine` prepares |
 /// | `sqlite:PATH` | another file; `~/` is the home folder |
 /// | `zk://[user:password@]host[:port][,host[:port]…][/chroot]` | a ZooKeeper ensemble; feature `zk` |
 /// | `zks://…` | the same over TLS; feature `zk-tls` |
 ///
-/// In one process the same `memory:` URL is the same store, which lives as long as the process. What else a URL can say, as time limits,
-/// a prefix and files for TLS, is written down with its backend, in the module of its feature. In a user or a password, `@`, `/`, `?`, `#`
-/// and `%` are percent-encoded.
+/// In one process the same `memory:` URL is the same store, which lives as long as the process. The parameters of a URL, such as time
+/// limits, a prefix and files for TLS, are documented with the backend, in the module of its feature. In a user or a password, `@`, `/`,
+/// `?`, `#` and `%` are percent-encoded.
 ///
 /// ```
 /// use distlock::DistributedLock;
@@ -64,7 +63,7 @@ use crate::{
 /// [`ConnectError`] says what is wrong with the URL, which feature is missing, or what the store answered.
 ///
 /// # Cancel safety
-/// Safe to drop: nothing was taken yet, and what was opened is closed.
+/// If the future is dropped, no lock was taken, and what was opened is closed.
 ///
 /// # Panics
 /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
@@ -86,12 +85,12 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
         scheme @ "zk" => zookeeper(scheme, url).await,
         #[cfg(feature = "zk-tls")]
         scheme @ "zks" => zookeeper(scheme, url).await,
-        // Whatever else is known has a feature, which is off.
+        // All other schemes need a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }
 }
 
-/// The scheme of a store, and what comes after it.
+/// The scheme of a URL, and the rest after it.
 fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
     let Some((name, rest)) = url.split_once(':') else {
         return Err(ConnectError::UnknownScheme { scheme: None });
@@ -105,7 +104,7 @@ fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
     })
 }
 
-/// Whether something can be shown: it looks like a scheme, and not like the user of a URL whose scheme was forgotten.
+/// Whether an unknown scheme can be shown: it looks like one, and not like the user of a URL without a scheme.
 fn is_harmless(scheme: &str, rest: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let shaped = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(letter);
@@ -118,8 +117,7 @@ fn memory(name: &str) -> Result<Locks, ConnectError> {
         let problem = "it has no host; use `memory:` or `memory:NAME`".to_owned();
         return Err(ConnectError::BadUrl { scheme: "memory", problem });
     }
-    // Nothing panics while the map is held, and each change to it is whole.
-    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut stores = STORES.lock();
     Ok(Locks::new(stores.entry(name.to_owned()).or_default().clone()))
 }
 

@@ -6,13 +6,13 @@ use lock_core::{BackendError, InputError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL does not begin with a scheme that is known.
+    /// The URL does not begin with a known scheme.
     #[error("{}; use one of {}", unknown(scheme.as_deref()), known())]
     UnknownScheme {
         /// What the URL begins with, or `None` if that does not look like a scheme.
         scheme: Option<String>,
     },
-    /// The store of this scheme was not compiled in.
+    /// The feature of this scheme is off.
     #[error(
         "`{scheme}:` URLs need the feature `{feature}` of the crate `distlock`; \
          enable it: cargo add distlock --features {feature}"
@@ -23,15 +23,15 @@ pub enum ConnectError {
         /// The feature to enable.
         feature: &'static str,
     },
-    /// The URL is not a right one of its scheme.
+    /// The URL is not valid for its scheme.
     #[error("the `{scheme}` URL is not right: {problem}")]
     BadUrl {
         /// The scheme of the URL.
         scheme: &'static str,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and how to mend it.
         problem: String,
     },
-    /// There will be one, and there is none yet.
+    /// The scheme is known from other libraries, and not supported yet.
     #[error("`{scheme}:` is not supported yet; {instead}")]
     NotYet {
         /// The scheme of the URL.
@@ -51,14 +51,14 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether the same call may succeed later, with nothing changed but time.
+    /// Whether the same call may succeed later, without any change but time.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Backend { source } if source.is_transient())
     }
 }
 
-/// Schemes of which users of other libraries think, and what to use instead of them.
+/// Schemes of other libraries that are not supported yet, and what to use instead.
 pub(crate) const NOT_YET: [(&str, &str); 4] = [
     ("redis+cluster", ONE_SERVER),
     ("rediss+cluster", ONE_SERVER),
@@ -68,14 +68,14 @@ pub(crate) const NOT_YET: [(&str, &str); 4] = [
 
 const ONE_SERVER: &str = "use `redis:` with a single server that is no part of a cluster, or `etcd:` or `zk:`, which survive the loss of one";
 
-/// What a URL can begin with.
+/// A scheme of a URL.
 pub(crate) struct Scheme {
     pub(crate) name: &'static str,
     /// The feature that it needs; empty where it needs none.
     pub(crate) feature: &'static str,
 }
 
-/// The schemes of every store there is, compiled in or not.
+/// The schemes of all stores, compiled in or not.
 pub(crate) const SCHEMES: [Scheme; 8] = [
     Scheme { name: "memory", feature: "" },
     Scheme { name: "etcd", feature: "etcd" },

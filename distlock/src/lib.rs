@@ -2,7 +2,7 @@
 //!
 //! A mutex, a read-write lock or a semaphore that several processes share, kept by a store that they share. Every lock is
 //! a queue of leases: first come, first served, on every store. Every grant has a fencing token, and a guard whose lock is
-//! lost says so before anybody else can be admitted.
+//! lost says so before the next holder can be admitted.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and the lock with it. So do these, of which no
-//! compiler warns:
+//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and releases the lock. So do these, and the
+//! compiler does not warn:
 //!
 //! * `if lock.try_acquire().await?.is_some() { job() }`
 //! * `let Some(_) = lock.try_acquire().await? else { return Ok(()) };`
@@ -55,16 +55,16 @@
 //!     made => made??,
 //! }
 //!
-//! // An order that is changed by one request at a time: who waits for more than a second gets `Error::WaitTimeout`.
+//! // An order that is changed by one request at a time: a request that waits for more than a second gets `Error::WaitTimeout`.
 //! let order = locks.mutex("orders/42")?.with_options(options.clone().wait(Duration::from_secs(1)));
 //! order.run(|hold| pay(hold.token())).await??;
 //!
-//! // A limit for all machines together: 8 calls at once. All have to name the same limit.
+//! // A limit for all machines together: 8 calls at once. All machines have to use the same limit.
 //! let calls = locks.semaphore("limits/supplier", 8)?;
 //! calls.permits(1)?.run(|_| call_supplier()).await??;
 //!
-//! // A leader: waits until it is its turn, also while the store is away, and stands in the queue again after a loss. It is told
-//! // to stop before `close`, which waits for those who hold a lock: to drop `run` stops the work, and gives the lock back.
+//! // A leader: waits for its turn, also while the store is away, and joins the queue again after a loss. Stop it before `close`, which
+//! // waits until all locks are released: dropping the future of `run` stops the work and releases the lock.
 //! let leader = locks.mutex("leader")?.with_options(options.outage(Outage::Wait));
 //! let mut stop = pin!(stop_signal());
 //! loop {
@@ -88,23 +88,23 @@
 //! # async fn stop_signal() { std::future::pending().await }
 //! ```
 //!
-//! `with_options` and `acquire_with` replace *all* options. To change one and keep the others, begin with those of the [`Settings`], as
-//! here, or with `lock.options().clone()`.
+//! `with_options` and `acquire_with` replace *all* options. To change one of them, start from those of the [`Settings`], as here, or from
+//! `lock.options().clone()`.
 //!
-//! A name is one lock, of one kind: a mutex and a semaphore take two names. A semaphore has one limit, too: to name another one while
-//! anybody is in its queue, as in a rolling update, is [`Error::ClaimMismatch`]. Change the limit while nobody is, or together with the
-//! name; then the old and the new limit count side by side for that time.
+//! A name is one lock, of one kind: a mutex and a semaphore need two names. A semaphore has one limit, too: another limit is
+//! [`Error::ClaimMismatch`] while the queue is not empty, as in a rolling update. Change the limit while the queue is empty, or together
+//! with the name; then the old and the new limit both count until the update is done.
 //!
 //! # Stores
 //!
 //! | URL | feature | crate |
 //! |---|---|---|
 //! | `memory:`, `memory:NAME` | none: always there | `lock-core` |
-//! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
+//! | `etcd://…`, `etcds://…` | `etcd` (needs `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
-//! | `sqlite:`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
+//! | `sqlite:`, `sqlite:machine`, `sqlite:PATH` | `sqlite` (needs a C compiler to build; on Linux) | `lock-sqlite` |
 //! | `zk://…` | `zk` | `lock-zk` |
-//! | `zks://…` | `zk-tls` (a C compiler to build) | `lock-zk` |
+//! | `zks://…` | `zk-tls` (needs a C compiler to build) | `lock-zk` |
 //!
 //! No feature is on by default. What each store promises, and what breaks it, is data: [`Locks::guarantees`].
 //!

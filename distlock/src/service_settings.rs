@@ -1,4 +1,4 @@
-//! [`Settings`]: where a service has its locks, and how it takes them.
+//! [`Settings`]: the store of a service, and the options of its locks.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{ConnectError, connect};
 
-/// What a service reads from its configuration: where its locks are, and how they are taken.
+/// What a service reads from its configuration: the store, and the options of its locks.
 ///
-/// Any self-describing format of serde will do. A setting that is unknown is an error, and so is an empty `url`, as from a variable that
-/// was not set. No error that is made here shows the URL.
+/// Any self-describing format of serde will do. An unknown setting is an error, and so is an empty `url`, for example from a variable that
+/// is not set. No error shows the URL, in which there may be a password.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -26,18 +26,18 @@ use crate::{ConnectError, connect};
 pub struct Settings {
     /// The store, as [`connect`] takes it. There may be a password in it.
     pub url: String,
-    /// Options for all locks; the defaults for what is left out.
+    /// The options of all locks. An option that is left out has its default.
     pub options: AcquireOptions,
 }
 
 impl Settings {
-    /// Connects to the store, for locks with these options.
+    /// Connects to the store. Its locks have these options.
     ///
     /// # Errors
     /// [`ConnectError::Options`] for an option that is not allowed, before anything is connected to, and those of [`connect`].
     ///
     /// # Cancel safety
-    /// As [`connect`] is.
+    /// As [`connect`].
     pub async fn connect(&self) -> Result<Locks, ConnectError> {
         self.options.validate()?;
         Ok(connect(&self.url).await?.with_options(self.options.clone()))
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Settings {
             options: AcquireOptions,
         }
 
-        // A URL alone in the place of the settings would be repeated in the error, with its password.
+        // By name only: if the settings were a URL alone, serde's error would repeat it, with its password.
         let Read { url, options } = Read::deserialize(ByName(format))?;
         if url.is_empty() {
             return Err(D::Error::custom(

@@ -1,4 +1,4 @@
-//! What a URL gives, and what a wrong one is told.
+//! Connecting by URL, and the errors of wrong URLs.
 
 use std::{error::Error, fmt::Write};
 
@@ -20,7 +20,7 @@ async fn one_memory_url_is_one_store_and_another_name_is_another() {
 #[tokio::test]
 async fn a_ping_takes_no_lock_and_fails_once_its_locks_are_closed() {
     let (locks, others) = (connect("memory:ping").await.unwrap(), connect("memory:ping").await.unwrap());
-    // The name that it reads is one that others may have as a lock, of any kind.
+    // The name that `ping` reads may be in use as a lock of any kind.
     let read = others.rwlock("ping").unwrap().read();
     let guard = read.acquire().await.unwrap();
     locks.ping().await.unwrap();
@@ -51,7 +51,7 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
 }
 
 #[tokio::test]
-async fn a_cluster_and_a_sentinel_of_redis_are_not_supported_yet_and_the_error_says_what_is() {
+async fn a_redis_cluster_or_sentinel_is_refused_with_what_to_use_instead() {
     for scheme in ["redis+cluster", "rediss+cluster", "redis+sentinel", "REDIS+SENTINEL"] {
         let error = connect(&format!("{scheme}://localhost")).await.unwrap_err();
         assert!(matches!(error, ConnectError::NotYet { .. }) && !error.is_transient(), "{error}");
@@ -69,7 +69,7 @@ async fn a_memory_url_with_a_host_is_refused() {
     );
 }
 
-/// Also where all features are on. The command leaves the dependency where it is from: a release, a repository or a folder.
+/// Tests the error itself, because all features may be on. Its command works for a release, a repository and a folder.
 #[test]
 fn the_command_for_a_missing_feature_is_right_before_a_release_too() {
     let error = ConnectError::MissingFeature { scheme: "zks", feature: "zk-tls" };
@@ -128,7 +128,7 @@ async fn zookeeper_over_tls_that_was_not_compiled_in_names_its_feature() {
     assert!(error.to_string().ends_with("cargo add distlock --features zk-tls"), "{error}");
 }
 
-/// With several providers of cryptography in the program, of which nobody has chosen one.
+/// With several providers of cryptography in the program, and none chosen.
 #[cfg(feature = "zk-tls")]
 #[tokio::test]
 async fn zookeeper_over_tls_is_only_away_where_no_server_is() {
@@ -162,7 +162,7 @@ async fn a_file_for_which_nothing_was_compiled_in_names_its_feature() {
     assert!(matches!(error, ConnectError::MissingFeature { feature: "sqlite", .. }), "{error}");
 }
 
-/// Whatever is wrong with a URL, and whatever the store says: nobody reads the password in a log.
+/// Whatever is wrong with a URL, and whatever the store says, no error shows the password.
 #[tokio::test]
 async fn no_error_ever_prints_a_password() {
     let shapes = [
@@ -217,7 +217,7 @@ async fn no_error_ever_prints_a_password() {
     }
 }
 
-/// The error and all that caused it, in every way to print them.
+/// The error and its causes, by `Display` and `Debug`.
 fn everything_about(error: &dyn Error) -> String {
     let mut text = String::new();
     let mut next = Some(error);

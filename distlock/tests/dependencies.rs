@@ -1,4 +1,4 @@
-//! What a feature costs: the crates that come with it.
+//! The crates that each feature brings.
 
 use std::{env, process::Command};
 
@@ -28,7 +28,7 @@ fn the_redis_feature_brings_the_client_of_redis() {
 }
 
 #[test]
-fn the_zk_feature_brings_the_client_of_zookeeper_and_no_second_provider_of_cryptography() {
+fn the_zk_feature_brings_no_second_provider_of_cryptography() {
     let crates = crates_with(&["zk"]);
     assert!(crates.contains(&"zookeeper-client".to_owned()));
     assert!(
@@ -51,7 +51,7 @@ fn the_etcd_feature_brings_the_client_of_etcd_and_no_other_does() {
     assert!(!crates_with(&["redis"]).contains(&"etcd-client".to_owned()));
 }
 
-/// The crates that `distlock` is built from, for whoever depends on it with these features.
+/// The crates that `distlock` is built from with these features.
 fn crates_with(features: &[&str]) -> Vec<String> {
     let cargo = env::var_os("CARGO").expect("cargo runs this test and says where it is");
     let mut tree = Command::new(cargo);

@@ -1,4 +1,4 @@
-//! The documents of the repository lead where they say.
+//! The links between the documents, and the page of the examples.
 
 use std::{
     collections::BTreeSet,
@@ -23,8 +23,8 @@ fn every_link_between_documents_leads_somewhere() {
 }
 
 #[test]
-fn the_readme_names_every_example_and_no_other() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+fn the_page_of_the_examples_names_each_of_them_and_no_other() {
+    let readme = fs::read_to_string(root().join("examples/README.md")).unwrap();
     let table = readme.split("| question | example |").nth(1).expect("the table of examples");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let named: BTreeSet<String> =
@@ -43,7 +43,8 @@ fn root() -> &'static Path {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/adr", "docs/backends"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "docs/adr", "docs/backends", "examples", "fuzz", "lock-bench"]
+        .map(|folder| root().join(folder));
     let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = files.map(|file| file.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()

@@ -1,4 +1,4 @@
-//! The document and the code promise the same. Only with all features: without one, its row is a row of no store.
+//! `docs/guarantees.md` and the code promise the same. Only with all features: without one, a row of the document has no store.
 #![cfg(all(feature = "etcd", feature = "redis", feature = "sqlite", feature = "zk", target_os = "linux"))]
 
 use distlock::{
@@ -26,7 +26,7 @@ fn the_table_has_the_row_of_every_store_and_no_other() {
     }
 }
 
-/// One of each. Nothing is connected to.
+/// One backend of each store. None of them connects.
 fn stores() -> Vec<Box<dyn Backend>> {
     let redis = Redis::new(RedisConfig::default(), &Keeper::shared()).expect("the defaults are valid");
     let etcd = Etcd::new(EtcdConfig::default(), &Keeper::shared()).expect("the defaults are valid");

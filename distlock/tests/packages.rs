@@ -1,4 +1,4 @@
-//! What is published: each crate says what it is, and can be had, read and built by itself.
+//! The published crates: each has a description, a README and licences, and can be built by itself.
 
 use std::{
     collections::BTreeSet,
@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::Value;
 
-/// What our crates are, among <https://crates.io/category_slugs>, which is all that crates.io takes.
+/// The categories of our crates. crates.io accepts only those of <https://crates.io/category_slugs>.
 const CATEGORIES: &[&str] =
     &["asynchronous", "command-line-utilities", "concurrency", "database", "development-tools::testing"];
 
-/// The licences, as they stand at the root.
+/// The licences at the root.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 #[test]
@@ -27,7 +27,7 @@ fn every_published_crate_says_what_it_is_and_who_may_use_it() {
     }
 }
 
-/// These are the limits of crates.io, which cargo does not look at before it uploads.
+/// These are limits of crates.io, which cargo does not check before it uploads.
 #[test]
 fn every_published_crate_is_found_by_words_that_crates_io_takes() {
     for package in published() {
@@ -70,7 +70,7 @@ fn every_package_has_its_source_a_readme_and_both_licences() {
     }
 }
 
-/// From crates.io a path leads into the folder of the crate, if anywhere.
+/// On crates.io a relative path does not lead into the repository.
 #[test]
 fn the_readme_of_a_package_links_to_whole_addresses_that_exist() {
     let packages = published();
@@ -93,7 +93,7 @@ fn the_readme_of_a_package_links_to_whole_addresses_that_exist() {
     }
 }
 
-/// The examples of that one are compiled and run: `distlock/src/lib.rs`.
+/// The examples of the top README are compiled and run, by `distlock/src/lib.rs`.
 #[test]
 fn the_examples_in_the_readme_of_a_package_are_those_of_the_readme() {
     let tested = fs::read_to_string(root().join("README.md")).unwrap();
@@ -114,7 +114,7 @@ fn docs_rs_shows_every_feature_of_a_library_with_its_badge() {
         let (name, settings) = (package.name(), &package.0["metadata"]["docs"]["rs"]);
         assert_eq!(settings["all-features"], true, "{name}");
         assert_eq!(settings["rustdoc-args"], serde_json::json!(["--cfg", "docsrs"]), "{name}");
-        // What is there differs nowhere, and that of SQLite is built on Linux only.
+        // The API is the same on every target, and SQLite is built on Linux only.
         assert_eq!(settings["targets"], serde_json::json!(["x86_64-unknown-linux-gnu"]), "{name}");
         let library = fs::read_to_string(package.folder().join("src/lib.rs")).unwrap();
         let badges = library.contains("\n#![cfg_attr(docsrs, feature(doc_cfg))]\n");
@@ -181,7 +181,7 @@ impl Package {
         self.text("name")
     }
 
-    /// What must be there.
+    /// A required text of the manifest.
     fn text(&self, key: &str) -> &str {
         let text = self.0[key].as_str().filter(|text| !text.trim().is_empty());
         text.unwrap_or_else(|| panic!("{} has no `{key}`", self.0["name"]))
@@ -204,7 +204,7 @@ impl Package {
         self.folder().join("src/lib.rs").exists()
     }
 
-    /// The crates beside it that it needs, for its tests too, with their versions.
+    /// The crates of this workspace that it needs, for its tests too, with their versions.
     fn siblings(&self) -> Vec<(String, String)> {
         let dependencies = self.0["dependencies"].as_array().expect("cargo lists them");
         let beside = dependencies.iter().filter(|dependency| dependency["path"].is_string());
@@ -227,7 +227,7 @@ fn published() -> Vec<Package> {
     packages
 }
 
-/// What a manifest has in its packages, if it says so.
+/// The `include` list of a manifest, if there is one.
 fn included(manifest: &str) -> Option<Vec<String>> {
     let list = manifest.lines().find_map(|line| line.strip_prefix("include = "))?;
     Some(serde_json::from_str(list).expect("a list of TOML in one line is one of JSON"))

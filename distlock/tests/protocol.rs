@@ -1,4 +1,4 @@
-//! The labels of rules, facts and cases: what is cited is defined in the documents, and what is defined there is cited.
+//! The labels of rules, facts and cases: each one that is cited is defined in the documents, and each one that is defined is cited.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 /// Where labels are defined.
 const DOCUMENTS: [&str; 2] = ["docs/protocol.md", "docs/facts.md"];
 
-/// What a label is: how it begins, how many digits follow, and which letter may.
+/// The forms of labels: the prefix, how many digits follow, and which letters may follow those.
 const FORMS: &[(&str, RangeInclusive<usize>, &str)] = &[
     ("PR", 2..=2, ""),
     ("C", 1..=2, ""),
@@ -111,7 +111,7 @@ fn definitions() -> Vec<String> {
 /// Each label that these files cite, with the files.
 fn citations(of: impl Fn(&Path) -> bool) -> BTreeMap<String, BTreeSet<PathBuf>> {
     let mut cited: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
-    // This file has labels that mean nothing.
+    // The labels in this file are only examples.
     for path in files().into_iter().filter(|path| !path.ends_with("distlock/tests/protocol.rs") && of(path)) {
         let text = read(&path);
         for line in text.lines() {
@@ -124,7 +124,7 @@ fn citations(of: impl Fn(&Path) -> bool) -> BTreeMap<String, BTreeSet<PathBuf>> 
     cited
 }
 
-/// What a line of Rust says in strings and comments: elsewhere, names of types and variants can look like labels.
+/// The strings and comments of a line of Rust: elsewhere, names of types and variants can look like labels.
 fn said(line: &str) -> Vec<&str> {
     let (code, comment) = line.split_once("//").unwrap_or((line, ""));
     code.split('"').skip(1).step_by(2).chain([comment]).collect()

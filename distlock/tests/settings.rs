@@ -18,7 +18,7 @@ async fn settings_are_read_from_a_file_and_their_options_are_those_of_all_locks(
 }
 
 #[tokio::test]
-async fn options_have_defaults_and_wrong_ones_are_told_before_anything_is_connected_to() {
+async fn options_have_defaults_and_wrong_ones_fail_before_connecting() {
     let settings: Settings = serde_json::from_str(r#"{ "url": "memory:" }"#).unwrap();
     assert_eq!(settings.options, AcquireOptions::default());
     let wrong =

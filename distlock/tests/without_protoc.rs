@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-/// Crates that run `protoc`: to be built, or in the build scripts of those that are built with them.
+/// Crates whose build scripts run `protoc`, and crates that build scripts use to run it.
 const RUN_PROTOC: &[&str] =
     &["etcd-client", "prost-build", "protobuf-codegen", "protobuf-parse", "tonic-build", "tonic-prost-build"];
 
@@ -10,16 +10,16 @@ const RUN_PROTOC: &[&str] =
 fn nothing_but_the_etcd_feature_needs_protoc() {
     let features: Vec<_> = features().into_iter().filter(|feature| feature != "etcd").collect();
     assert!(features.iter().any(|feature| feature == "redis"), "{features:?}");
-    // All at once: none takes away what another one needs.
+    // All features at once: features only add crates.
     let facade = ["--package", "distlock", "--features", &features.join(",")].map(str::to_owned);
     // The second is `cargo build`.
-    for choice in [first_command_of_the_readme(), Vec::new(), facade.to_vec()] {
+    for choice in [first_run_of_the_readme(), Vec::new(), facade.to_vec()] {
         let found = run_protoc(&choice);
         assert!(found.is_empty(), "{choice:?} cannot be built without protoc, for {found:?}");
     }
 }
 
-/// Or the other test would find nothing, whatever is there.
+/// Otherwise the other test would find nothing, even if a crate ran it.
 #[test]
 fn the_etcd_feature_needs_protoc() {
     let facade = ["--package", "distlock", "--features", "etcd"].map(str::to_owned);
@@ -30,7 +30,7 @@ fn the_etcd_feature_needs_protoc() {
     );
 }
 
-/// Which crates are built that run it, where these packages and features are chosen.
+/// The crates that run `protoc` in a build of these packages with these features.
 fn run_protoc(choice: &[String]) -> Vec<String> {
     let cargo = env::var_os("CARGO").expect("cargo runs this test and says where it is");
     let mut tree = Command::new(cargo);
@@ -46,14 +46,13 @@ fn run_protoc(choice: &[String]) -> Vec<String> {
     crates.into_iter().filter(|name| RUN_PROTOC.contains(name)).map(str::to_owned).collect()
 }
 
-/// What it chooses, of which it says `cargo run`.
-fn first_command_of_the_readme() -> Vec<String> {
+/// What the first command with `cargo run` in the README builds.
+fn first_run_of_the_readme() -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let block = readme.split("```sh\n").nth(1).expect("the README has commands");
-    let command = block.lines().next().expect("there is a first one");
-    let command = command.split('#').next().expect("a text has a beginning");
-    let words = command.strip_prefix("cargo run ").unwrap_or_else(|| panic!("`{command}` runs nothing"));
-    words.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect()
+    let arguments =
+        readme.lines().find_map(|line| line.strip_prefix("cargo run ")).expect("it runs something");
+    let words = arguments.split_whitespace().take_while(|word| !matches!(*word, "--" | "#"));
+    words.map(str::to_owned).collect()
 }
 
 /// The features of the facade.

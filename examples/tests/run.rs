@@ -11,7 +11,7 @@ fn quickstart_shows_two_contenders_a_hand_off_tokens_and_a_lost_lock() {
         "bert tries: busy",
         "queue: bert waits",
         "anna: Confirmed; bert has it",
-        "is greater than hers",
+        "is greater than anna's",
         "lost, because the store says that it is gone; held: false",
         "is refused: token",
         "bert releases: lock `invoices/42` was lost",

@@ -1,15 +1,16 @@
-//! [`Args`]: what the user asks for.
+//! [`Args`]: the command line.
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::Parser;
 
 use crate::{
-    Result,
     compare::{CompareArgs, DriverArgs},
+    error::Result,
+    store::StoreKind,
 };
 
-/// Benchmarks distlock on a server that it starts itself, beside the floors of that server.
+/// Benchmarks distlock on a server that it starts, beside the floors of that server.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How often the floor and ours are measured in turn, instead of 27 times, or 9 if it is quick
+    /// How often the floor and our locks are measured in turn, instead of 27 times, or 9 with `--quick`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: Option<u32>,
 
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) check: bool,
 
     #[command(subcommand)]
-    pub(crate) task: Option<Task>,
+    pub(crate) subcommand: Option<Subcommand>,
 }
 
 impl Args {
@@ -47,63 +48,14 @@ impl Args {
     }
 }
 
-/// A store that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StoreKind {
-    /// The memory of this process: what the library costs without a server
-    Memory,
-    /// `redis-server`, on a free port of the loopback interface
-    Redis,
-    /// `etcd`, on a free port of the loopback interface
-    #[cfg(feature = "etcd")]
-    Etcd,
-    /// A file in the folder for temporary files
-    #[cfg(feature = "sqlite")]
-    Sqlite,
-    /// ZooKeeper, on a free port of the loopback interface
-    #[cfg(feature = "zk")]
-    Zk,
-}
-
-impl StoreKind {
-    /// Whether it is the store whose bounds are those of etcd.
-    pub(crate) fn is_etcd(self) -> bool {
-        self.name() == "etcd"
-    }
-
-    /// Whether it is the store whose bounds are those of SQLite.
-    pub(crate) fn is_sqlite(self) -> bool {
-        self.name() == "sqlite"
-    }
-
-    /// Whether it is the store whose bounds are those of ZooKeeper.
-    pub(crate) fn is_zk(self) -> bool {
-        self.name() == "zk"
-    }
-
-    /// As it is written on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Redis => "redis",
-            #[cfg(feature = "etcd")]
-            Self::Etcd => "etcd",
-            #[cfg(feature = "sqlite")]
-            Self::Sqlite => "sqlite",
-            #[cfg(feature = "zk")]
-            Self::Zk => "zk",
-        }
-    }
-}
-
-/// What else the binary does: to compare, and what it is started for by itself.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Task {
+/// What the binary does beside the table: the comparison, and the processes that measurements start.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
     Compare(CompareArgs),
     /// Drives our locks, or a floor, for `compare`
     #[command(hide = true)]
     Driver(DriverArgs),
-    /// One of several processes: does what it is told on its standard input
+    /// One of several processes of a measurement: handles commands from its standard input
     #[command(hide = true)]
     Worker(WorkerArgs),
 }

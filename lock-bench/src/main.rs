@@ -1,42 +1,42 @@
-//! Benchmarks of distlock: one table for a server that it starts itself, always beside the floors of that server, measured
-//! in the same run.
+//! Benchmarks of distlock. Each run starts a server, and measures our locks beside the floors of that server: what it does
+//! without locks.
 //!
-//! `rows` has a file for each group of rows, `store` one for each store; `README.md` says what each row means.
+//! `rows` has a file for each group of rows, `store` one for each store, and `compare` compares distlock with other lock
+//! libraries. `README.md` says what each row means.
 #![allow(clippy::cast_precision_loss, reason = "figures have three digits")]
 
 mod args;
 mod compare;
-mod counted;
-mod crew;
-mod heap;
-mod member;
-mod nanos;
-mod plan;
+mod contenders;
+mod counting_backend;
+mod error;
+mod held_locks;
+mod line_process;
 mod report;
-mod ring;
 mod rows;
 mod samples;
 mod store;
+mod timestamp;
 mod uncontended;
 mod usage;
+mod worker;
+mod worker_process;
+mod workers;
 
-use std::{error, fs::File, process::ExitCode, sync::Arc};
+use std::{fs::File, process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use tokio::runtime;
 
 use self::{
-    args::{Args, Task, WorkerArgs},
-    counted::Counted,
-    crew::serve,
-    member::Member,
-    plan::Plan,
+    args::{Args, Subcommand, WorkerArgs},
+    counting_backend::CountingBackend,
+    error::Result,
     report::Report,
-    rows::Bench,
+    rows::{Bench, Plan},
+    worker::Worker,
+    worker_process::serve,
 };
-
-/// What goes wrong in a benchmark is told to a person, and ends it.
-type Result<T, E = Box<dyn error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     match start(Args::parse()) {
@@ -49,18 +49,17 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> Result<ExitCode> {
-    // One worker. On the two cores of a small machine the server has the other; with two workers the floors and we would
-    // be measured against the server's own need for a core, and against tasks that are stolen from each other. What is
-    // measured runs on the worker, not on this thread, so that it shares a thread with the drivers of its connections, as
-    // tasks of a service do.
+    // One worker thread, so that on two cores the server has the other one. With two, floors and locks would compete with the
+    // server for a core, and tasks would be stolen. Measurements run on the worker thread and not on this one, so that they
+    // share a thread with the drivers of their connections, as the tasks of a service do.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
-        match args.task.clone() {
-            Some(Task::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
-            Some(Task::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
-            task => tokio::select! {
-                code = measure(&args, task.as_ref()) => code,
-                // The server that was started is ended on the way out.
+        match args.subcommand.clone() {
+            Some(Subcommand::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
+            Some(Subcommand::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
+            subcommand => tokio::select! {
+                code = measure(&args, subcommand.as_ref()) => code,
+                // Dropping the measurement ends the server.
                 name = interrupted() => Err(format!("interrupted by {}", name?).into()),
             },
         }
@@ -68,22 +67,23 @@ fn start(args: Args) -> Result<ExitCode> {
     runtime.block_on(measuring)?
 }
 
-async fn measure(args: &Args, task: Option<&Task>) -> Result<ExitCode> {
-    match task {
-        Some(Task::Compare(wanted)) => compare::compare(wanted).await,
+async fn measure(args: &Args, subcommand: Option<&Subcommand>) -> Result<ExitCode> {
+    match subcommand {
+        Some(Subcommand::Compare(wanted)) => compare::compare(wanted).await,
         _ => bench(args).await,
     }
 }
 
 async fn bench(args: &Args) -> Result<ExitCode> {
     let measurements = rows::all();
-    let plan = Plan::new(args, &measurements)?;
-    // Now: a path that cannot be written is not noticed only when all is measured.
+    let kind = args.store()?;
+    let plan = Plan::new(args, &rows::specs(&measurements, kind))?;
+    // Before measuring, so that a path that cannot be written is an error at once.
     let json =
         args.json.as_ref().map(|path| File::create(path).map_err(|e| format!("{}: {e}", path.display())));
     let json = json.transpose()?;
-    let store = store::start(args.store()?).await?;
-    println!("{}{}", store.about(), if args.quick { ", quick" } else { "" });
+    let store = store::start(kind).await?;
+    println!("{}{}", store.description(), if args.quick { ", quick" } else { "" });
     let bench = Bench::new(plan, store)?;
     let mut report = Report::default();
     for measurement in measurements {
@@ -98,8 +98,8 @@ async fn bench(args: &Args) -> Result<ExitCode> {
 
 async fn work(args: &WorkerArgs) -> Result<()> {
     let store = store::connect(args.store, &args.address)?;
-    let counted = Counted::new(store.backend()?);
-    serve(Member::new(Arc::from(store), counted)).await
+    let backend = CountingBackend::new(store.backend()?);
+    serve(Worker::new(Arc::from(store), backend)).await
 }
 
 #[cfg(unix)]

@@ -5,41 +5,41 @@ use std::{fmt, io::Write, process::ExitCode};
 use serde::Serialize;
 
 use crate::{
-    Result,
+    error::Result,
     rows::{Bench, Bound, Figure, Measurement, Outcome, RowSpec},
 };
 
-/// The rows, as they come.
+/// The rows, in the order in which they were measured.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    rows: Vec<Row>,
+    rows: Vec<ReportRow>,
     failed: bool,
 }
 
 #[derive(Debug)]
-struct Row {
+struct ReportRow {
     spec: RowSpec,
-    /// Or why there is none.
+    /// The figure, or why there is none.
     figure: Result<Figure, String>,
 }
 
-/// A row as JSON: what others may rely on.
+/// A row as JSON. Other programs may rely on its fields.
 #[derive(Debug, Serialize)]
 struct JsonRow {
     row: String,
-    /// None if the row was not run.
+    /// `None` if the row was not run.
     value: Option<f64>,
     unit: &'static str,
     floor: Option<f64>,
     ratio: Option<f64>,
-    /// Of the ratio if there is one, else of the value. Of a rate the least, of all others the most.
+    /// The bound of the ratio if there is one, else of the value. A rate has a lower bound, all others an upper bound.
     bound: Option<f64>,
-    /// Whether the bound is kept, if there is one. None if the row was not run.
+    /// Whether the bound, if there is one, is kept. `None` if the row was not run.
     ok: Option<bool>,
 }
 
 impl Report {
-    /// Measures what the plan wants of these rows.
+    /// Measures those of these rows that are asked for.
     pub(crate) async fn add(&mut self, bench: &Bench, measurement: Box<dyn Measurement>) {
         let specs: Vec<_> = measurement
             .rows(bench.store.kind())
@@ -70,19 +70,19 @@ impl Report {
                 Ok(Outcome::NotPossible(why)) => (*why).to_owned(),
                 Err(error) => format!("failed: {error}"),
             });
-            Row { spec, figure }
+            ReportRow { spec, figure }
         }));
     }
 
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn write_json(&self, mut file: impl Write) -> Result<()> {
-        let rows: Vec<JsonRow> = self.rows.iter().flat_map(Row::json).collect();
+        let rows: Vec<JsonRow> = self.rows.iter().flat_map(ReportRow::json).collect();
         serde_json::to_writer_pretty(&mut file, &rows)?;
         Ok(file.write_all(b"\n")?)
     }
 
-    /// A measurement that failed is always a failure; with `check` so is a missed bound, and a run that checked nothing.
+    /// Failure if a measurement failed. With `check` also if a bound was missed, or if no bound was checked.
     pub(crate) fn exit_code(&self, check: bool) -> ExitCode {
         let missed: Vec<&str> = self
             .rows
@@ -105,8 +105,8 @@ impl Report {
     }
 }
 
-impl Row {
-    /// A bound of a ratio bounds nothing where there is no floor.
+impl ReportRow {
+    /// A bound of a ratio does not apply where there is no floor.
     fn bound(&self) -> Option<Bound> {
         let has_ratio = self.figure.as_ref().is_ok_and(|figure| figure.ratio.is_some());
         self.spec.bound.filter(|bound| has_ratio || matches!(bound, Bound::ValueAtMost(_)))
@@ -123,7 +123,7 @@ impl Row {
         })
     }
 
-    /// The row, and another one for what scripts called.
+    /// The row, and another one for the calls in scripts.
     fn json(&self) -> Vec<JsonRow> {
         let RowSpec { name, unit, .. } = &self.spec;
         let figure = self.figure.as_ref().ok();
@@ -193,7 +193,7 @@ const HEAD: [&str; 9] = ["row", "value", "unit", "floor", "ratio", "spread", "bo
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = vec![HEAD.map(str::to_owned)];
-        lines.extend(self.rows.iter().map(Row::cells));
+        lines.extend(self.rows.iter().map(ReportRow::cells));
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; 9] = std::array::from_fn(width);
         let is_text = |column: usize| matches!(column, 0 | 2 | 6 | 8);
@@ -219,7 +219,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// For people: three digits say it all.
+/// Three digits, for people.
 fn short(number: f64) -> String {
     let decimals = if number.abs() < 10.0 { 2 } else { usize::from(number.abs() < 100.0) };
     format!("{number:.decimals$}")
@@ -233,18 +233,18 @@ fn rounded(number: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn row(bound: Option<Bound>, value: f64, floor: Option<f64>) -> Row {
+    fn row(bound: Option<Bound>, value: f64, floor: Option<f64>) -> ReportRow {
         let spec = RowSpec { name: "pair.p50".into(), unit: "us", bound };
         let ratio = floor.map(|floor| value / floor);
         let figure = Figure { row: spec.name.clone(), value, floor, ratio, spread: None, inside: None };
-        Row { spec, figure: Ok(figure) }
+        ReportRow { spec, figure: Ok(figure) }
     }
 
-    fn not_run() -> Row {
-        Row { figure: Err("--quick".into()), ..row(Some(Bound::ValueAtMost(1.0)), 0.0, None) }
+    fn not_run() -> ReportRow {
+        ReportRow { figure: Err("--quick".into()), ..row(Some(Bound::ValueAtMost(1.0)), 0.0, None) }
     }
 
-    fn code(rows: Vec<Row>, check: bool) -> String {
+    fn code(rows: Vec<ReportRow>, check: bool) -> String {
         format!("{:?}", Report { rows, failed: false }.exit_code(check))
     }
 

@@ -31,7 +31,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// All of them, to three digits, the shortest first.
+    /// All latencies, to three digits, the shortest first.
     pub(crate) fn nanoseconds(&self) -> Vec<u64> {
         let each = |value: hdrhistogram::iterators::IterationValue<u64>| {
             std::iter::repeat_n(value.value_iterated_to(), value.count_at_value() as usize)
@@ -39,7 +39,7 @@ impl Samples {
         self.0.iter_recorded().flat_map(each).collect()
     }
 
-    /// In microseconds: so many percent are no longer than this.
+    /// The latency in microseconds that so many percent do not exceed.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1000.0
     }
@@ -53,7 +53,7 @@ impl FromIterator<Duration> for Samples {
     }
 }
 
-/// One figure, measured in several rounds, each beside its floor.
+/// One figure, measured in several rounds, each with its floor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds(Vec<Round>);
 
@@ -72,23 +72,22 @@ impl Rounds {
         self.0.is_empty()
     }
 
+    /// The median. Not a number without rounds.
     pub(crate) fn value(&self) -> f64 {
-        median(self.ours())
+        median(self.ours()).unwrap_or(f64::NAN)
     }
 
     pub(crate) fn floor(&self) -> Option<f64> {
-        let floors: Vec<f64> = self.0.iter().filter_map(|round| round.floor).collect();
-        (!floors.is_empty()).then(|| median(floors))
+        median(self.0.iter().filter_map(|round| round.floor).collect())
     }
 
-    /// Within each round, so that what slows the machine down for a while slows both down. The median.
+    /// The median of the ratios within the rounds: what slows the machine down for a while slows both down.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        let ratios = self.ratios();
-        (!ratios.is_empty()).then(|| median(ratios))
+        median(self.ratios())
     }
 
-    /// The least and the largest ratio of a round, or value where there is no floor; without the outermost tenth of the
-    /// rounds on either side. None if there is no round.
+    /// The least and the largest ratio of the rounds, or value where there is no floor, without the outermost tenth of the
+    /// rounds on either side. `None` without rounds.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let ratios = self.ratios();
         let mut of = if ratios.is_empty() { self.ours() } else { ratios };
@@ -106,14 +105,14 @@ impl Rounds {
     }
 }
 
-/// Not a number if there is none.
-fn median(mut of: Vec<f64>) -> f64 {
+/// `None` without values.
+pub(crate) fn median(mut of: Vec<f64>) -> Option<f64> {
     of.sort_by(f64::total_cmp);
     let middle = of.len() / 2;
     match of.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => of[middle],
-        _ => f64::midpoint(of[middle - 1], of[middle]),
+        0 => None,
+        n if n % 2 == 1 => Some(of[middle]),
+        _ => Some(f64::midpoint(of[middle - 1], of[middle])),
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
     #[test]
     fn a_ratio_is_the_median_of_those_within_the_rounds() {
         let mut rounds = Rounds::default();
-        // The second round was disturbed, and so was its floor.
+        // The second round was slow, and so was its floor.
         for (ours, floor) in [(11.0, 10.0), (120.0, 100.0), (12.0, 8.0)] {
             rounds.push(ours, Some(floor));
         }

@@ -1,22 +1,22 @@
-//! Pairs of acquire and release on locks that nobody else wants: ours, in the same loop as the floor's.
+//! [`pairs`]: acquire and release of a lock without contention, in the same loop as the floor's.
 
 use std::time::Instant;
 
 use lock_core::{AcquireOptions, DistributedLock, Lock};
 
-use crate::{Result, samples::Samples};
+use crate::{error::Result, samples::Samples};
 
 /// When a loop ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// After so many rounds.
+    /// After so many pairs.
     After(u64),
-    /// When the time has come.
+    /// At this time.
     At(Instant),
 }
 
 impl Stop {
-    pub(crate) fn goes_on(self, done: u64) -> bool {
+    pub(crate) fn should_continue(self, done: u64) -> bool {
         match self {
             Self::After(rounds) => done < rounds,
             Self::At(time) => Instant::now() < time,
@@ -28,7 +28,7 @@ impl Stop {
 pub(crate) async fn pairs(lock: &Lock, stop: Stop) -> Result<Samples> {
     let options = AcquireOptions::new();
     let mut samples = Samples::new();
-    while stop.goes_on(samples.len()) {
+    while stop.should_continue(samples.len()) {
         let started = Instant::now();
         let guard = lock.acquire_with(&options).await?;
         let released = guard.release().await?;

@@ -1,15 +1,15 @@
-//! [`Usage`]: what a process has used up to now, as the operating system counts it.
+//! [`Usage`]: the CPU time and the memory of a process, as the operating system counts them.
 
 use std::{fs, num::ParseIntError, time::Duration};
 
-use crate::Result;
+use crate::error::Result;
 
-/// Of one process, be it this one, a worker or a server.
+/// What one process has used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
-    /// On all cores together.
+    /// Its time on all cores.
     pub(crate) cpu: Duration,
-    /// What is in memory now, in bytes.
+    /// Its resident memory, in bytes.
     pub(crate) memory: u64,
 }
 
@@ -25,8 +25,8 @@ impl Usage {
     }
 }
 
-/// Fields 14 and 15, in the hundredths of a second that Linux shows to everybody. The second field, which is the name, may
-/// have spaces in it.
+/// Fields 14 and 15, in hundredths of a second, whichever unit the kernel uses. The second field is a name that may contain
+/// spaces.
 fn cpu(stat: &str) -> Result<Duration> {
     let (_, fields) = stat.rsplit_once(") ").ok_or("no name in the state of a process")?;
     let ticks: Result<u64, ParseIntError> = fields.split(' ').skip(11).take(2).map(str::parse::<u64>).sum();

@@ -1,4 +1,4 @@
-//! What the command line promises. What is measured here are counts, which do not depend on the speed of the machine.
+//! What the command line promises. These tests measure counts, which do not depend on the speed of the machine.
 
 use std::{
     os::unix::process::CommandExt,
@@ -68,12 +68,36 @@ fn what_cannot_be_compared_is_named_with_what_there_is() {
     }
 }
 
-/// These keep the machine busy for seconds, beside which a test that watches a clock would be disturbed.
+#[test]
+fn the_page_and_the_summary_are_made_again_from_the_raw_data_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let render = ["compare", "--render", "--out", folder.path().to_str().unwrap()];
+    let output = bench(&render);
+    let message = text(&output.stderr);
+    assert!(!output.status.success() && message.contains("there is no report.json"), "{message}");
+
+    let raw = serde_json::json!({
+        "stores": { "redis": "a server" },
+        "rows": [{
+            "store": "redis", "system": "floor", "scenario": "pair", "version": "1", "rounds": [{ "p50_us": 12.3 }],
+            "ratios": [], "distribution": [], "marks": [], "failed": null,
+        }],
+    });
+    std::fs::write(folder.path().join("report.json"), raw.to_string()).unwrap();
+    let output = bench(&render);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (file, expected) in [("report.md", "| floor | 12.3 |"), ("index.html", "<td>12.3</td>")] {
+        let page = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(page.contains(expected), "{file}: {page}");
+    }
+}
+
+/// These keep the machine busy for seconds, which would disturb a test that watches a clock.
 mod alone {
     use super::*;
 
     #[test]
-    fn on_redis_an_acquire_a_release_a_hand_off_and_a_new_waiter_are_one_command_each() {
+    fn on_redis_an_acquire_a_release_a_hand_off_and_a_join_are_one_command() {
         let many = volume("100", "1000");
         let [longest, joined] = ["handoff", "join"].map(|row| format!("{row}.{many}"));
         let names = ["acquire", "release", "handoff.1", "handoff.10", &longest, &joined];
@@ -154,7 +178,7 @@ mod alone {
     }
 
     #[test]
-    fn ours_is_compared_with_the_floor_of_the_same_rounds_and_nobody_overlaps() {
+    fn distlock_is_compared_with_the_floor_of_the_same_rounds_without_overlap() {
         let (folder, rows) = compare(&[
             "--stores",
             "redis",
@@ -177,7 +201,7 @@ mod alone {
             assert_eq!(ratios.len(), 2, "one for each round");
             assert!(ratios.iter().all(|ratio| ratio[figure].as_f64().unwrap() > 0.0), "{ratios:?}");
         }
-        // Whoever waits stands in a queue: nobody gets the lock twice while another waits.
+        // Waiters stand in a queue: no contender gets the lock twice while another waits.
         assert!(of("handoff-4x1")["rounds"][0]["own_percent"].as_f64().unwrap() < 10.0);
         for scenario in ["readers-writers", "semaphore-8"] {
             assert!(of(scenario)["rounds"][0]["tenures"].as_f64().unwrap() > 32.0);
@@ -190,7 +214,7 @@ mod alone {
     }
 
     #[test]
-    fn a_comparison_that_is_stopped_keeps_what_it_has_and_leaves_nothing_running() {
+    fn a_stopped_comparison_keeps_its_results_and_leaves_nothing_running() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let arguments = [

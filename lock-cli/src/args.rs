@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
 use crate::{
-    exit::{self, Codes},
+    exit::{self, ExitCodes},
     machine::SetupArgs,
 };
 
@@ -64,14 +64,14 @@ pub(crate) enum Task {
     /// Hold a lock while a command runs
     ///
     /// The command gets `DISTLOCK_NAME` and `DISTLOCK_TOKEN`, the standard input, the terminal and the signals; its exit code is
-    /// passed on. If the lock is lost, the command is stopped before anybody else can be admitted: SIGTERM, the grace,
+    /// passed on. If the lock is lost, the command is stopped before the next holder can be admitted: SIGTERM, the grace,
     /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
     /// run`, and not `distlock run … sudo`.
     #[command(after_help = exit::TABLE)]
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
     ///
-    /// The end of the standard input counts if it is a terminal or a pipe: what systemd and cron give has none. A service of
+    /// The end of the standard input counts if that is a terminal or a pipe, and not what systemd and cron give. A service of
     /// `Type=notify` is told when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
@@ -80,33 +80,36 @@ pub(crate) enum Task {
     Show(ShowArgs),
     /// List the locks that are held or waited for
     List(ListArgs),
-    /// Take a lock away by force from whoever holds it
+    /// Take a lock away from its holders by force
     ///
-    /// Whoever held it is told at once; it may still be working for a moment, and only what checks tokens is safe from that.
+    /// A holder is told at once, but may work on for a moment. Only a resource that checks tokens is safe from that.
     Break(BreakArgs),
-    /// Tell of everybody who comes to a lock, gets it, and goes
+    /// Tell when a waiter joins the queue of a lock, gets the lock, or leaves
+    ///
+    /// It reads the queue again and again: a hold that begins and ends between two reads is not told. No store keeps a record of the
+    /// holds that have ended.
     Watch(WatchArgs),
     /// Prepare locks for all users of a group, on this machine: what `--machine` and `sqlite:machine` use. Takes root
     SetupMachine(SetupArgs),
-    /// Look at the store: what it promises, and what is wrong with its settings
+    /// Examine the store: what it promises, and what is wrong with its settings
     Doctor(DoctorArgs),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
-    /// Print the manual page, of all or of one command
+    /// Print the manual page of distlock, or of one command
     Man(ManArgs),
 }
 
 impl Task {
-    /// The exit codes that were chosen.
-    pub(crate) fn codes(&self) -> Codes {
+    /// The exit codes that the user has chosen.
+    pub(crate) fn codes(&self) -> ExitCodes {
         let (Self::Run(RunArgs { lock, .. }) | Self::Hold(HoldArgs { lock, .. })) = self else {
-            return Codes::default();
+            return ExitCodes::default();
         };
-        let busy = lock.conflict_exit_code.map(Codes::for_busy);
+        let busy = lock.conflict_exit_code.map(ExitCodes::for_busy);
         busy.or_else(|| lock.exit.clone()).unwrap_or_default()
     }
 
-    /// Whether a program reads what is written.
+    /// Whether the output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::Hold(HoldArgs { json, .. })
@@ -119,7 +122,7 @@ impl Task {
         }
     }
 
-    /// Where to write how it ended.
+    /// The file of `--status-file`.
     pub(crate) fn status_file(&self) -> Option<&Path> {
         match self {
             Self::Run(run) => run.status_file.as_deref(),
@@ -128,23 +131,23 @@ impl Task {
     }
 }
 
-/// Which lock, and how it is waited for.
+/// Which lock, and how to wait for it.
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct LockArgs {
-    /// The name of what the lock protects. One that begins with `-` comes behind `--`
+    /// The name of the lock. One that begins with `-` comes after `--`
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
 
-    /// Share it with others who share it: the reading side of a read-write lock
+    /// Take the reading side of a read-write lock, beside other readers
     #[arg(long, conflicts_with_all = ["exclusive", "of"])]
     pub(crate) shared: bool,
 
-    /// Have it alone, among others who share it: the writing side of a read-write lock
+    /// Take the writing side of a read-write lock, alone
     #[arg(long, conflicts_with = "of")]
     pub(crate) exclusive: bool,
 
-    /// So many permits of a semaphore, all or none; default 1
+    /// How many permits of the semaphore to take, all or none; default 1
     #[arg(long, value_name = "K", requires = "of")]
     pub(crate) permits: Option<u32>,
 
@@ -160,15 +163,15 @@ pub(crate) struct LockArgs {
     #[arg(short = 'n', long = "try", conflicts_with_all = ["wait", "outage"])]
     pub(crate) only_try: bool,
 
-    /// What to do while the store is away; default: give up at the start, and try again for whoever is in the queue
+    /// What to do while the store is away; default: give up at the start, and try again once in the queue
     #[arg(long, value_name = "WHAT")]
-    pub(crate) outage: Option<AtOutage>,
+    pub(crate) outage: Option<OutagePolicy>,
 
     /// How long the lease lives without being renewed; default 30s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Hold it for so long at the most: then it counts as lost
+    /// Hold the lock for at most this time: then it counts as lost
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) max_hold: Option<Duration>,
 
@@ -176,7 +179,7 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// Say once who has the lock when it is waited for: on a terminal that is shown anyway
+    /// Say once who holds the lock while waiting for it: on a terminal that is shown anyway
     #[arg(long)]
     pub(crate) verbose: bool,
 
@@ -184,13 +187,13 @@ pub(crate) struct LockArgs {
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]
     pub(crate) conflict_exit_code: Option<u8>,
 
-    /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
+    /// Exit codes instead of ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
     #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
-    pub(crate) exit: Option<Codes>,
+    pub(crate) exit: Option<ExitCodes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AtOutage {
+pub(crate) enum OutagePolicy {
     /// Try again until it is back, or the wait is over, also at the start
     Wait,
     /// Give up at once
@@ -202,7 +205,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// How long the command has between SIGTERM and SIGKILL; default: a quarter of the ttl, 10s at the most
+    /// How long the command has between SIGTERM and SIGKILL; default: a quarter of the ttl, 10s at most
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
@@ -210,7 +213,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) status_file: Option<PathBuf>,
 
-    /// The command gets the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
+    /// Give the command the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
     #[arg(long)]
     pub(crate) pass_url: bool,
 
@@ -222,7 +225,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with_all = ["command", "shell"])]
     pub(crate) line: Option<OsString>,
 
-    /// The command and its arguments: all that comes behind the name, or behind `--`, whatever it begins with
+    /// The command and its arguments: all that comes after the name, or after `--`, whatever it begins with
     #[arg(
         trailing_var_arg = true,
         required_unless_present = "line",
@@ -234,7 +237,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The command and its arguments. Behind a name that came behind `--` there may be another one.
+    /// The command and its arguments. After a name that came after `--` there may be another `--`.
     pub(crate) fn words(&self) -> &[OsString] {
         match self.command.as_slice() {
             [escape, words @ ..] if escape == "--" && !words.is_empty() => words,
@@ -248,7 +251,7 @@ pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// The end of the standard input ends it, whatever that is
+    /// End with the standard input, whatever that is
     #[arg(long)]
     pub(crate) until_eof: bool,
 
@@ -274,7 +277,7 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only names that start with this
+    /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 
@@ -344,7 +347,7 @@ fn name(text: &str) -> Result<LockName, NameError> {
     LockName::new(text)
 }
 
-fn codes(text: &str) -> Result<Codes, String> {
+fn codes(text: &str) -> Result<ExitCodes, String> {
     text.parse()
 }
 

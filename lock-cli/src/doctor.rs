@@ -4,9 +4,11 @@ use distlock::{Diagnosis, Guarantees, harmless};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{args::DoctorArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{
+    args::DoctorArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store,
+};
 
-/// All that is known about the store.
+/// What is known about the store.
 #[derive(Serialize)]
 struct Report<'a> {
     facts: Map<String, Value>,
@@ -19,7 +21,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exi
     let diagnosis = locks.operator().diagnose().await;
     let mut diagnosis =
         diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
-    // Who expects others here has to see it before anything else.
+    // First, because it says which processes exclude each other.
     diagnosis.facts.insert(0, ("shared by", settings.shared_by().to_owned()));
     let promises = promises(locks.guarantees());
     if args.json {
@@ -45,7 +47,7 @@ fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
     ]
 }
 
-/// For people. What the server says of itself may be anything.
+/// For people. A server may put anything into its answers.
 fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
     let mut report = String::from("The store\n");
     let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
@@ -64,7 +66,7 @@ fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
 
 fn section(lines: &[(&str, &str)]) -> String {
     let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), harmless(text)];
-    print::table(&lines.iter().map(line).collect::<Vec<_>>())
+    render::table(&lines.iter().map(line).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

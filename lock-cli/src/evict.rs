@@ -7,19 +7,20 @@ use serde::Serialize;
 
 use crate::{
     args::BreakArgs,
-    connect::Store,
+    entry_view::{EntryState, entry_table, entry_views},
     exit::Exit,
-    failure::{Failure, command, show},
+    failure::Failure,
     print,
-    rows::{State, rows, table},
     settings::Settings,
+    shell::{lock_command, show_command},
+    store::Store,
 };
 
-/// What became of one entry.
+/// The result for one entry.
 #[derive(Serialize)]
-struct Broken {
+struct EvictedEntry {
     entry: String,
-    /// False if it had left by itself meanwhile.
+    /// False if it had already left by itself.
     taken_away: bool,
 }
 
@@ -27,51 +28,51 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
     let name = &args.name;
     if !args.yes && !std::io::stdin().is_terminal() {
         let failure = Failure::new(Exit::USAGE, "there is no terminal to ask on");
-        return Err(failure.hint(command("break", name, "--yes")));
+        return Err(failure.hint(lock_command("break", name, "--yes")));
     }
     let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
     let failed = |error| Failure::of_store(&format!("lock `{name}` cannot be taken away"), &error);
     let queue = operator.queue(name).await.map_err(failed)?;
-    let chosen: Vec<QueueRow> = queue.into_iter().filter(|row| is_meant(args, row)).collect();
-    if chosen.is_empty() {
+    let selected: Vec<QueueRow> = queue.into_iter().filter(|row| is_selected(args, row)).collect();
+    if selected.is_empty() {
         let what = args.entry.map_or_else(
             || format!("`{name}` is held by nobody"),
             |entry| format!("there is no entry {entry} in the queue of `{name}`"),
         );
-        return Err(Failure::new(Exit::NO, what).hint(show(name)));
+        return Err(Failure::new(Exit::NO, what).hint(show_command(name)));
     }
-    if chosen.iter().all(|row| row.entry.is_none()) {
+    if selected.iter().all(|row| row.entry.is_none()) {
         let message = format!("`{name}` is held by a client of another library, which cannot be told");
         return Err(Failure::new(Exit::NO, message)
             .hint("delete its key in the store, once it does not run any more"));
     }
-    if !args.yes && !agreed(args, &chosen)? {
+    if !args.yes && !confirmed(args, &selected)? {
         return Err(Failure::new(Exit::NO, "nothing was taken away"));
     }
-    let mut broken = Vec::new();
-    for entry in chosen.iter().filter_map(|row| row.entry) {
+    let mut evicted = Vec::new();
+    for entry in selected.iter().filter_map(|row| row.entry) {
         let departure = operator.evict(name, entry).await.map_err(failed)?;
-        broken.push(Broken { entry: entry.to_string(), taken_away: departure == Departure::Left });
+        evicted.push(EvictedEntry { entry: entry.to_string(), taken_away: departure == Departure::Left });
     }
-    let exit = if broken.iter().any(|entry| entry.taken_away) { Exit::DONE } else { Exit::NO };
-    tell(args, operator, &broken, exit).await?;
+    let exit = if evicted.iter().any(|entry| entry.taken_away) { Exit::DONE } else { Exit::NO };
+    report(args, operator, &evicted, exit).await?;
     Ok(exit)
 }
 
-fn is_meant(args: &BreakArgs, row: &QueueRow) -> bool {
+fn is_selected(args: &BreakArgs, row: &QueueRow) -> bool {
     match args.entry {
         Some(entry) => row.entry == Some(entry),
         None => row.admitted,
     }
 }
 
-/// Shows what would be done, and asks.
-fn agreed(args: &BreakArgs, chosen: &[QueueRow]) -> Result<bool, Failure> {
+/// Shows the entries to take away, and asks.
+fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     let name = harmless(&format!("{}", args.name));
-    eprint!("{}", table(&rows(chosen)));
+    eprint!("{}", entry_table(&entry_views(selected)));
     eprintln!(
-        "Whoever holds `{name}` may still be working: what he writes to is safe only if it checks tokens."
+        "A holder of `{name}` may still be working: its writes are safe only where tokens are checked."
     );
     eprint!("Take it away? [y/N] ");
     let mut answer = String::new();
@@ -80,28 +81,29 @@ fn agreed(args: &BreakArgs, chosen: &[QueueRow]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says what became of the entries, and who holds the lock now. If that cannot be read, what was done stays done: the command ends as it
-/// would have, with a word about it.
-async fn tell(
+/// Says what became of the entries, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
+async fn report(
     args: &BreakArgs,
     operator: &dyn Operator,
-    broken: &[Broken],
+    evicted: &[EvictedEntry],
     exit: Exit,
 ) -> Result<(), Failure> {
     if args.json {
-        return print::json(&broken);
+        return print::json(&evicted);
     }
-    for Broken { entry, taken_away } in broken {
+    for EvictedEntry { entry, taken_away } in evicted {
         let became = if *taken_away { "was taken away" } else { "had left by itself" };
         print::text(&format!("{entry} {became}\n"))?;
     }
-    // The next one is admitted in the same step; if nobody waits, there is none.
+    // The eviction has admitted the next waiter, if there is one.
     let name = &args.name;
     let now = operator.queue(name).await.map_err(|error| {
-        Failure::new(exit, format!("who holds `{name}` now cannot be read")).because(&error).hint(show(name))
+        Failure::new(exit, format!("who holds `{name}` now cannot be read"))
+            .because(&error)
+            .hint(show_command(name))
     })?;
     let name = harmless(&format!("{name}"));
-    match rows(&now).iter().find(|row| row.state == State::Holding) {
+    match entry_views(&now).iter().find(|row| row.state == EntryState::Holding) {
         Some(next) => print::text(&format!("`{name}` is held by {} now\n", next.who())),
         None => print::text(&format!("`{name}` is free\n")),
     }
@@ -131,7 +133,7 @@ mod tests {
     async fn a_lock_whose_queue_cannot_be_read_is_not_said_to_be_free() {
         let store = Layered::new(Arc::new(Memory::new()), Arc::new(Unreadable));
         let args = BreakArgs { name: LockName::new("jobs/a").unwrap(), entry: None, yes: true, json: false };
-        let failure = tell(&args, store.operator(), &[], Exit::DONE).await.unwrap_err();
+        let failure = report(&args, store.operator(), &[], Exit::DONE).await.unwrap_err();
         assert_eq!(failure.exit(), Exit::DONE);
         assert!(failure.to_string().contains("who holds `jobs/a` now cannot be read"), "{failure}");
     }

@@ -1,10 +1,10 @@
-//! [`Exit`]: what the command ends with, so that scripts can tell.
+//! [`Exit`]: the exit codes, which scripts rely on.
 
 use std::{fmt, process::ExitCode, str::FromStr};
 
 use nix::sys::signal::Signal;
 
-/// An exit code. Those of our own keep to `sysexits.h` where it has a word for it.
+/// An exit code. Ours follow `sysexits.h` where it has one that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(u8);
 
@@ -30,18 +30,18 @@ impl Exit {
     /// The command is not there.
     pub(crate) const NOT_FOUND: Self = Self(127);
 
-    /// That of a command.
-    pub(crate) fn of(code: u8) -> Self {
+    /// The exit code of a command.
+    pub(crate) fn from_code(code: u8) -> Self {
         Self(code)
     }
 
-    /// Ended by a signal, as a shell tells it.
-    pub(crate) fn by(signal: Signal) -> Self {
-        Self::by_number(signal as i32)
+    /// 128 and the number of the signal, as in a shell.
+    pub(crate) fn from_signal(signal: Signal) -> Self {
+        Self::from_signal_number(signal as i32)
     }
 
-    /// The same for signals that have no name.
-    pub(crate) fn by_number(signal: i32) -> Self {
+    /// The same for a signal without a name.
+    pub(crate) fn from_signal_number(signal: i32) -> Self {
         // Signals are numbers from 1 to 64.
         Self(128 + signal.to_le_bytes()[0])
     }
@@ -50,8 +50,8 @@ impl Exit {
         self.0
     }
 
-    /// What happened, in a word.
-    pub(crate) fn word(self) -> &'static str {
+    /// What happened, in a word: as in `--exit`, in JSON and in status files.
+    pub(crate) fn name(self) -> &'static str {
         match NAMES.iter().find(|(_, exit)| *exit == self) {
             Some(&(word, _)) => word,
             None if self == Self::USAGE => "usage",
@@ -67,7 +67,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Those for which the user can choose another code.
+/// The codes that `--exit` can replace, by name.
 const NAMES: [(&str, Exit); 5] = [
     ("busy", Exit::NOT_GRANTED),
     ("unavailable", Exit::STORE),
@@ -78,22 +78,22 @@ const NAMES: [(&str, Exit); 5] = [
 
 /// The codes that the user has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Codes(Vec<(Exit, Exit)>);
+pub(crate) struct ExitCodes(Vec<(Exit, Exit)>);
 
-impl Codes {
-    /// One for a lock that is busy.
+impl ExitCodes {
+    /// With another code for a busy lock.
     pub(crate) fn for_busy(code: u8) -> Self {
         Self(vec![(Exit::NOT_GRANTED, Exit(code))])
     }
 
-    /// What to end with.
+    /// The code to end with.
     pub(crate) fn of(&self, exit: Exit) -> Exit {
         self.0.iter().find(|(ours, _)| *ours == exit).map_or(exit, |(_, chosen)| *chosen)
     }
 }
 
 /// `busy=0,lost=79`.
-impl FromStr for Codes {
+impl FromStr for ExitCodes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn codes_are_read_by_their_names() {
-        let codes: Codes = "busy=0,lost=5".parse().unwrap();
+        let codes: ExitCodes = "busy=0,lost=5".parse().unwrap();
         assert_eq!(
             [Exit::NOT_GRANTED, Exit::LOST, Exit::STORE].map(|exit| codes.of(exit)),
             [Exit(0), Exit(5), Exit::STORE]
         );
         for wrong in ["", "busy", "busy=", "busy=256", "busy=-1", "late=3", "busy=1,", "busy=1 lost=2"] {
-            assert!(wrong.parse::<Codes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");
+            assert!(wrong.parse::<ExitCodes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! [`Failure`]: why the command did not do what it was asked, with what to do next.
+//! [`Failure`]: why the command failed, and what to do next.
 
 use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, harmless};
 use serde::Serialize;
 
-use crate::{exit::Exit, print};
+use crate::{exit::Exit, render, shell::show_command};
 
 /// A message for people, and the exit code for scripts.
 #[derive(Debug)]
@@ -17,14 +17,14 @@ pub(crate) struct Failure {
     is_transient: bool,
 }
 
-/// The same for programs.
+/// A failure as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct FailureJson<'a> {
     error: &'a str,
     because: &'a [String],
     #[serde(rename = "try")]
     hint: Option<&'a str>,
-    /// What it is called in `--exit`, and what the command ends with.
+    /// Its name in `--exit`, and the exit code.
     kind: &'static str,
     code: u8,
 }
@@ -34,7 +34,7 @@ impl Failure {
         Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
-    /// Ends with this code, and without a word: whoever reads has heard it, or is not there any more.
+    /// Ends with this code and prints nothing: the user knows the reason, or nobody reads any more.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self::new(exit, "")
     }
@@ -59,21 +59,21 @@ impl Failure {
         self.exit
     }
 
-    /// As one line of JSON, with the code that it ends with.
+    /// As one line of JSON, with the exit code.
     pub(crate) fn json(&self, code: Exit) -> String {
         let Self { exit, message, causes, hint, .. } = self;
-        let (kind, hint) = (exit.word(), hint.as_deref());
-        let told = Told { error: message, because: causes, hint, kind, code: code.code() };
-        // Texts and a number are always JSON.
-        print::json_line(&told).unwrap_or_else(|error| error.to_string())
+        let (kind, hint) = (exit.name(), hint.as_deref());
+        let told = FailureJson { error: message, because: causes, hint, kind, code: code.code() };
+        // Serializing texts and a number cannot fail.
+        render::json_line(&told).unwrap_or_else(|error| error.to_string())
     }
 
-    /// Whether the same may succeed later, with nothing changed but time.
+    /// Whether trying again later may help.
     pub(crate) fn is_transient(&self) -> bool {
         self.is_transient
     }
 
-    /// What the store said, if it was the store.
+    /// The first cause, or the message if there is none.
     pub(crate) fn cause(&self) -> &str {
         self.causes.first().unwrap_or(&self.message)
     }
@@ -82,11 +82,11 @@ impl Failure {
         self.message.is_empty()
     }
 
-    /// What a lock could not be taken for.
+    /// A lock that could not be taken.
     pub(crate) fn of_lock(error: &distlock::Error) -> Self {
         use distlock::Error as E;
         let (exit, hint) = match error {
-            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show(name))),
+            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show_command(name))),
             E::ClaimMismatch { .. } => (
                 Exit::KIND,
                 Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),
@@ -104,15 +104,15 @@ impl Failure {
         failure
     }
 
-    /// What was given that is not allowed, with durations as people write them.
+    /// Input that is not allowed, with durations as people write them.
     pub(crate) fn of_input(error: &InputError) -> Self {
         let message = match error {
             InputError::Duration { option, given, least, most } => {
-                let [given, least] = [given, least].map(|duration| print::duration(*duration));
+                let [given, least] = [given, least].map(|duration| render::duration(*duration));
                 let range = if *most == Duration::MAX {
                     format!("{least} or more")
                 } else {
-                    format!("{least} to {}", print::duration(*most))
+                    format!("{least} to {}", render::duration(*most))
                 };
                 format!("`{}` cannot be {given}; use {range}", option.replace('_', "-"))
             }
@@ -121,21 +121,21 @@ impl Failure {
         Self::new(Exit::USAGE, message)
     }
 
-    /// What `operator` could not do.
+    /// A request of an operator that the store did not carry out.
     pub(crate) fn of_store(what: &str, error: &BackendError) -> Self {
         let exit = if *error.kind() == BackendErrorKind::ForeignData { Exit::KIND } else { Exit::STORE };
         Self::new(exit, format!("{what}: {}", error.kind())).because(error)
     }
 }
 
-/// What a URL gave no locks for.
+/// A URL that gave no locks.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let failure = match &error {
             ConnectError::Backend { .. } => Self::new(Exit::STORE, error.to_string()),
             ConnectError::MissingFeature { scheme, feature } => {
                 let message = format!("this `distlock` was built without the store of `{scheme}:` URLs");
-                // From the repository, which is there before a release and after it.
+                // From the repository: that works before a release, too.
                 let command = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY"), " lock-cli");
                 return Self::new(Exit::USAGE, message).hint(format!("{command} --features {feature}"));
             }
@@ -150,52 +150,12 @@ impl From<ConnectError> for Failure {
     }
 }
 
-/// The command that shows a lock.
-pub(crate) fn show(name: &LockName) -> String {
-    command("show", name, "")
-}
-
-/// A command for a lock, with its flags, as a shell reads it back.
-pub(crate) fn command(verb: &str, name: &LockName, flags: &str) -> String {
-    let (name, dash) = (quoted(name.as_str()), name.as_str().starts_with('-'));
-    let words = if dash { [verb, flags, "--", &name] } else { [verb, &name, flags, ""] };
-    let words = words.iter().filter(|word| !word.is_empty());
-    words.fold("distlock".to_owned(), |command, word| format!("{command} {word}"))
-}
-
-/// A name as a shell reads it back.
-fn quoted(text: &str) -> String {
-    let harmless_here = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
-    if harmless(text) != text {
-        // Of what would play tricks on a terminal, and be shown as something else, the bytes.
-        let quoted: String = text.chars().map(in_dollar_quotes).collect();
-        format!("$'{quoted}'")
-    } else if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless_here) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-fn in_dollar_quotes(c: char) -> String {
-    let text = c.to_string();
-    match c {
-        '\'' | '\\' => format!("\\{c}"),
-        _ if harmless(&text) == text => text,
-        _ => {
-            let mut bytes = String::new();
-            bytes.extend(text.bytes().map(|byte| format!("\\x{byte:02x}")));
-            bytes
-        }
-    }
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "distlock: {}", harmless(&self.message))?;
         let mut told = self.message.as_str();
         for cause in &self.causes {
-            // Some errors contain what caused them.
+            // Some messages already contain their cause.
             if !told.contains(cause.as_str()) {
                 write!(f, "\n  because: {}", harmless(cause))?;
             }
@@ -227,22 +187,5 @@ mod tests {
             Failure::from(ConnectError::MissingFeature { scheme: "zks", feature: "zk-tls" }).to_string();
         let hint = "try: cargo install --git https://github.com/distlock/distlock lock-cli --features zk-tls";
         assert!(told.ends_with(hint), "{told}");
-    }
-
-    #[test]
-    fn a_hint_can_be_pasted_into_a_shell() {
-        assert_eq!(quoted("reports/2026-11-21"), "reports/2026-11-21");
-        assert_eq!(quoted("it's; rm -r /"), r"'it'\''s; rm -r /'");
-        assert_eq!(quoted("-rf"), "'-rf'");
-        assert_eq!(quoted("a'\\\u{1b}1\u{202e}ä"), r"$'a\'\\\x1b1\xe2\x80\xaeä'");
-    }
-
-    #[test]
-    fn a_name_that_begins_with_a_dash_is_suggested_behind_an_escape() {
-        let name = |name: &str| LockName::new(name).unwrap();
-        assert_eq!(show(&name("a b")), "distlock show 'a b'");
-        assert_eq!(show(&name("-rf")), "distlock show -- '-rf'");
-        assert_eq!(command("break", &name("a"), "--yes"), "distlock break a --yes");
-        assert_eq!(command("break", &name("-rf"), "--yes"), "distlock break --yes -- '-rf'");
     }
 }

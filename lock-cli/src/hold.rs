@@ -1,4 +1,4 @@
-//! `distlock hold`: the lock is held until somebody says that it is enough.
+//! `distlock hold`: holds a lock until a signal, or the end of its input.
 
 use std::{
     fs::File,
@@ -12,47 +12,47 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
+    acquire::{Request, close_after_failure, release},
     args::HoldArgs,
-    connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close_without, give_back},
+    output::Output,
     print,
-    ready::Ready,
+    progress::Progress,
+    ready::ReadyNotifier,
     run::Terminal,
     settings::Settings,
     signals::Signals,
-    traces::Traces,
-    voice::Voice,
+    store::Store,
 };
 
 #[derive(Serialize)]
-struct Held<'a> {
+struct HeldLock<'a> {
     name: &'a str,
-    /// A text: JSON loses bits of numbers past 2^53.
+    /// Text, because JSON loses bits of numbers past 2^53.
     token: String,
     entry: String,
     ttl_ms: u128,
 }
 
-pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
-    let own = Traces::listen(voice);
-    let ready = Ready::new(args.ready_fd)?;
-    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, voice).await?;
-    let mut signals = Signals::ending()?;
+pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let own = Progress::subscribe(output);
+    let ready = ReadyNotifier::new(args.ready_fd)?;
+    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, output).await?;
+    let mut signals = Signals::terminating()?;
     let request = Request::new(&locks, &args.lock, settings, None, waited)?;
-    let guard = match request.granted(&own, &mut signals, voice).await {
+    let guard = match request.acquire(&own, &mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close_without(&locks, &failure).await;
+            close_after_failure(&locks, &failure).await;
             return Err(failure);
         }
     };
     if let Err(failure) = tell(&args, &guard) {
-        give_back(&locks, guard, voice).await;
+        release(&locks, guard, output).await;
         return Err(failure);
     }
-    ready.tell(voice);
+    ready.tell(output);
     let lost = guard.lost();
     let reason = tokio::select! {
         biased;
@@ -61,7 +61,7 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> 
         () = end_of_input(args.until_eof) => None,
     };
     let name = guard.name().clone();
-    let kept = give_back(&locks, guard, voice).await;
+    let kept = release(&locks, guard, output).await;
     match reason {
         Some(reason) => Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {reason}"))),
         None if !kept => Err(Failure::new(Exit::LOST, format!("lock `{name}` had been lost before its end"))),
@@ -74,14 +74,14 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     if args.json {
         let entry = guard.entry_id().to_string();
         let ttl_ms = guard.ttl().as_millis();
-        print::json(&Held { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
+        print::json(&HeldLock { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
         print::text(&format!("holding `{}`, token {token}\n", harmless(&format!("{name}"))))
     }
 }
 
-/// Ready when the standard input has ended, if somebody is there who may end it. In the background of a terminal it is never read: that
-/// would stop us.
+/// Returns when the standard input has ended, if somebody is there who may end it. A background job never reads from its terminal: that
+/// would stop it.
 async fn end_of_input(until_eof: bool) {
     if !(until_eof || somebody_is_there()) {
         return std::future::pending().await;
@@ -92,14 +92,14 @@ async fn end_of_input(until_eof: bool) {
     let (end, ended) = oneshot::channel::<()>();
     thread::spawn(move || {
         let mut buffer = [0; 1024];
-        // An error is an end, too.
+        // An error counts as the end.
         while std::io::stdin().read(&mut buffer).is_ok_and(|read| read > 0) {}
         drop(end);
     });
     let _ = ended.await;
 }
 
-/// Whether the standard input is a terminal, or the end of a pipe or a socket. What systemd and cron give has ended from the start.
+/// Whether the standard input is a terminal, a pipe or a socket. systemd and cron give an input that has already ended.
 fn somebody_is_there() -> bool {
     let stdin = std::io::stdin();
     let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());

@@ -3,11 +3,11 @@
 use distlock::{Kind, LockName, harmless};
 use serde::Serialize;
 
-use crate::{args::ListArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{args::ListArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store};
 
-/// A lock, and how many are there.
+/// A lock, and how many hold it and wait for it.
 #[derive(Serialize)]
-struct Listed {
+struct LockSummary {
     name: LockName,
     kind: Kind,
     holding: usize,
@@ -28,15 +28,15 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     let mut listed = Vec::new();
     for name in names {
         let queue = operator.queue(&name).await.map_err(failed)?;
-        // Whoever was there has left meanwhile.
+        // The queue has become empty meanwhile.
         let Some(first) = queue.first() else { continue };
         let holding = queue.iter().filter(|row| row.admitted).count();
-        listed.push(Listed { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
+        listed.push(LockSummary { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
     }
     if args.json {
         print::json(&listed)?;
     } else if listed.is_empty() {
-        // Scripts that read names get none.
+        // On the standard error: a script that reads names gets none.
         eprintln!("distlock: no lock is held or waited for");
     } else {
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
@@ -48,7 +48,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
                 lock.waiting.to_string(),
             ]
         }));
-        print::text(&print::table(&lines))?;
+        print::text(&render::table(&lines))?;
     }
     Ok(Exit::DONE)
 }

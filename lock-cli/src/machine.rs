@@ -1,4 +1,4 @@
-//! `distlock setup-machine`, and the file that it prepares: one for all users of a group, which services use, too.
+//! `distlock setup-machine`, and the file that it prepares: the locks of this machine for all users of a group.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -15,20 +15,20 @@ use nix::{
 
 use crate::{exit::Exit, failure::Failure, print};
 
-/// What names the file.
+/// The URL of the file.
 pub(crate) const URL: &str = "sqlite:machine";
 
-/// Where it is. Only root makes it there.
+/// The path of the file. Only root can create it there.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 const FILE: Option<&str> = Some(distlock::sqlite::SqliteConfig::MACHINE_FILE);
 #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
 const FILE: Option<&str> = None;
 
-/// What is made in the folder gets its group (2), and nobody else comes in.
+/// With setgid (2): new files in the folder get its group. Other users have no access.
 const SHARED_FOLDER: u32 = 0o2770;
 const SHARED_FILE: u32 = 0o660;
 
-/// Which users.
+/// The arguments of `setup-machine`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetupArgs {
     /// The group whose users share the locks of this machine, and can take each other's
@@ -37,17 +37,17 @@ pub(crate) struct SetupArgs {
 }
 
 /// Whether a URL names the file.
-pub(crate) fn is_meant(url: &str) -> bool {
+pub(crate) fn is_machine_url(url: &str) -> bool {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     scheme.eq_ignore_ascii_case("sqlite") && rest.split('?').next() == Some("machine")
 }
 
-/// Looks whether the file can be used.
+/// Checks that the file can be used.
 ///
 /// # Errors
-/// If there is none, or it is not for this user.
+/// If it does not exist, or this user has no access.
 pub(crate) fn check() -> Result<(), Failure> {
-    // What was built without the store says so when it is to connect.
+    // A build without SQLite says so when it connects.
     let Some(file) = FILE.map(Path::new) else { return Ok(()) };
     match fs::metadata(file) {
         Ok(_) => Ok(()),
@@ -73,7 +73,7 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::USAGE, message));
     };
     let name = harmless(&args.group);
-    // An error of the database is no such group either.
+    // An error of the group database counts as no such group.
     let Some(group) = Group::from_name(&args.group).ok().flatten() else {
         let failure = Failure::new(Exit::USAGE, format!("there is no group `{name}`"));
         return Err(failure.hint("groupadd, or the name of another one"));
@@ -91,8 +91,8 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Makes the folder and the file, which nobody else sees before they are as they are to be. Modes and groups are given by
-/// descriptors: a name may lead elsewhere.
+/// Creates the folder and the file. Nobody else has access before their modes and groups are set, which is done by descriptor: a path
+/// may meanwhile lead elsewhere.
 fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -105,7 +105,7 @@ fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to another user"));
     }
     if found.mode() & 0o077 != 0 {
-        // It was prepared before, and what is in it is in use.
+        // It was prepared earlier, and may be in use.
         let is_same = found.gid() == group;
         let why = format!("it is there for group {}; remove it while nobody uses it", found.gid());
         return if is_same { Ok(()) } else { Err(io::Error::new(ErrorKind::AlreadyExists, why)) };
@@ -128,15 +128,15 @@ mod tests {
     #[test]
     fn the_file_of_the_machine_is_known_by_its_url() {
         for url in [URL, "SQLite:machine", "sqlite:machine?command_timeout=1s"] {
-            assert!(is_meant(url), "{url}");
+            assert!(is_machine_url(url), "{url}");
         }
         for url in ["", "machine", "sqlite:", "sqlite:./machine", "sqlite:machine.db", "redis:machine"] {
-            assert!(!is_meant(url), "{url}");
+            assert!(!is_machine_url(url), "{url}");
         }
     }
 
     #[test]
-    fn the_folder_and_the_file_are_for_the_group_and_are_left_alone_when_they_are() {
+    fn setup_gives_folder_and_file_to_the_group_and_may_be_repeated() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("distlock");
         let file = folder.join("locks.db");

@@ -3,28 +3,30 @@
 #[cfg(not(unix))]
 compile_error!("the `distlock` command needs process groups and signals, as Unix has them");
 
+mod acquire;
 mod args;
-mod connect;
+mod docs;
 mod doctor;
+mod entry_view;
 mod evict;
 mod exit;
 mod failure;
-mod granting;
 mod hold;
 mod list;
 mod machine;
-mod outages;
-mod pages;
+mod outage_throttle;
+mod output;
 mod print;
+mod progress;
 mod ready;
-mod rows;
+mod render;
 mod run;
 mod settings;
+mod shell;
 mod show;
 mod signals;
-mod status;
-mod traces;
-mod voice;
+mod status_file;
+mod store;
 mod watch;
 
 use std::{path::Path, process::ExitCode};
@@ -40,33 +42,33 @@ use self::{
     args::{Args, Task},
     exit::Exit,
     failure::Failure,
+    output::Output,
     settings::Settings,
-    status::StatusFile,
-    voice::Voice,
+    status_file::StatusFile,
 };
 
 fn main() -> ExitCode {
-    if let Some(code) = run::inner(std::env::args_os().skip(1)) {
+    if let Some(code) = run::internal(std::env::args_os().skip(1)) {
         return code;
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
             let error = shortened(error);
-            // What cannot be written need not be told.
+            // If it cannot be printed, there is nobody to tell.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }
     };
-    let voice = Voice::start(args.store.quiet);
+    let output = Output::new(args.store.quiet);
     let (codes, is_json) = (args.task.codes(), args.task.is_json());
     let path = args.task.status_file().map(Path::to_owned);
     let status = StatusFile::begin(path.as_deref());
     let (status, done) = match status {
-        Ok(status) => (Some(status), carry_out(args, &voice)),
+        Ok(status) => (Some(status), carry_out(args, &output)),
         Err(failure) => (None, Err(failure)),
     };
-    voice.finish();
+    output.flush();
     let (what, exit) = match done {
         Ok(exit) => ("command", exit),
         Err(failure) => {
@@ -76,7 +78,7 @@ fn main() -> ExitCode {
                 (false, true) => eprintln!("{}", failure.json(exit)),
                 (false, false) => eprintln!("{failure}"),
             }
-            (failure.exit().word(), exit)
+            (failure.exit().name(), exit)
         }
     };
     if let Some(status) = status {
@@ -85,7 +87,7 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// A value that is wrong may be anything, and of any length.
+/// Cuts and escapes a wrong value, which may be of any length and content.
 fn shortened(mut error: clap::Error) -> clap::Error {
     const SHOWN: usize = 120;
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
@@ -97,27 +99,27 @@ fn shortened(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
+fn carry_out(args: Args, output: &Output) -> Result<Exit, Failure> {
     match &args.task {
-        Task::Completions(asked) => return pages::completions(asked.shell),
-        Task::Man(asked) => return pages::man(asked.command.as_deref()),
+        Task::Completions(asked) => return docs::completions(asked.shell),
+        Task::Man(asked) => return docs::man(asked.command.as_deref()),
         Task::SetupMachine(asked) => return machine::setup(asked),
         _ => {}
     }
-    let settings = Settings::of(&args.store)?;
-    settings.warnings.iter().for_each(|warning| voice.say(warning));
-    // One thread: the parent-death signal of what `run` starts is tied to the thread that started it, which is this one.
+    let settings = Settings::load(&args.store)?;
+    settings.warnings.iter().for_each(|warning| output.line(warning));
+    // One thread: the parent-death signal of the command is tied to the thread that starts it, which has to live as long as the process.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::STORE, "no runtime can be started").because(&error))?;
     runtime.block_on(async {
         match args.task {
-            Task::Run(asked) => run::run(asked, &settings, voice).await,
-            Task::Hold(asked) => hold::hold(asked, &settings, voice).await,
-            Task::Show(asked) => show::show(&asked, &settings, voice).await,
+            Task::Run(asked) => run::run(asked, &settings, output).await,
+            Task::Hold(asked) => hold::hold(asked, &settings, output).await,
+            Task::Show(asked) => show::show(&asked, &settings, output).await,
             Task::List(asked) => list::list(&asked, &settings).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
-            Task::Watch(asked) => watch::watch(&asked, &settings, voice).await,
+            Task::Watch(asked) => watch::watch(&asked, &settings, output).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
             Task::SetupMachine(_) | Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
         }

@@ -1,4 +1,4 @@
-//! [`Ready`]: tells those who have started this process that the lock is held.
+//! [`ReadyNotifier`]: tells the parent of this process that the lock is held.
 
 #[cfg(target_os = "linux")]
 use std::os::{
@@ -15,23 +15,23 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-use crate::{exit::Exit, failure::Failure, voice::Voice};
+use crate::{exit::Exit, failure::Failure, output::Output};
 
-/// What a service manager waits for (`Type=notify` of systemd).
+/// The message that systemd waits for with `Type=notify`.
 const READY: &[u8] = b"READY=1";
 
-/// Who is to be told.
+/// The descriptor of `--ready-fd`; the service manager is found by `NOTIFY_SOCKET`.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyNotifier {
     file: Option<File>,
 }
 
-impl Ready {
+impl ReadyNotifier {
     /// # Errors
-    /// If there is no such descriptor, or it cannot be written to: before a lock is taken for nothing.
+    /// If there is no such descriptor, or it cannot be written to. Call it before the lock is taken.
     pub(crate) fn new(descriptor: Option<u32>) -> Result<Self, Failure> {
         let open = |descriptor: u32| {
-            // A pipe that nobody reads any more would be waited for.
+            // A full pipe that nobody reads must not block.
             let mut options = OpenOptions::new();
             let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
             options.open(format!("/dev/fd/{descriptor}")).map_err(|error| {
@@ -43,13 +43,13 @@ impl Ready {
         Ok(Self { file: descriptor.map(open).transpose()? })
     }
 
-    /// Tells them. The lock is held all the same if they cannot be told.
-    pub(crate) fn tell(self, voice: &Voice) {
+    /// Tells that the lock is held. A failure is reported, and changes nothing about the lock.
+    pub(crate) fn tell(self, output: &Output) {
         if let Some(Err(error)) = env::var_os("NOTIFY_SOCKET").map(|address| notify(&address)) {
-            voice.say(format!("the service manager cannot be told that the lock is held: {error}"));
+            output.line(format!("the service manager cannot be told that the lock is held: {error}"));
         }
         if let Some(Err(error)) = self.file.map(|mut file| file.write_all(b"\n")) {
-            voice.say(format!("nothing can be written to --ready-fd: {error}"));
+            output.line(format!("nothing can be written to --ready-fd: {error}"));
         }
     }
 }

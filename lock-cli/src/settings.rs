@@ -1,4 +1,4 @@
-//! [`Settings`]: which store, and the defaults of a user, from flags, variables and a file.
+//! [`Settings`]: the store and the user's defaults, from flags, variables and a file.
 
 use std::{
     env::{self, VarError},
@@ -27,23 +27,23 @@ use crate::{
     machine,
 };
 
-/// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
+/// The default store: one file for all processes of this user on this machine.
 const DEFAULT_URL: &str = "sqlite:";
 
-/// What was settled before the command line was looked at.
+/// The store, and the defaults of the settings file.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) url: String,
-    pub(crate) file: File,
+    pub(crate) file: SettingsFile,
     is_default: bool,
-    /// What the user should know about where they come from.
+    /// What the user should know about the files that were read.
     pub(crate) warnings: Vec<String>,
 }
 
 /// The settings file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct File {
+pub(crate) struct SettingsFile {
     url: Option<String>,
     #[serde(deserialize_with = "duration")]
     pub(crate) ttl: Option<Duration>,
@@ -53,14 +53,14 @@ pub(crate) struct File {
     pub(crate) grace: Option<Duration>,
 }
 
-/// As on the command line, and a number without quotes.
+/// As on the command line; a number needs no quotes.
 fn duration<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Duration>, D::Error> {
-    format.deserialize_any(AsArgument).map(Some)
+    format.deserialize_any(DurationVisitor).map(Some)
 }
 
-struct AsArgument;
+struct DurationVisitor;
 
-impl Visitor<'_> for AsArgument {
+impl Visitor<'_> for DurationVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,8 +83,8 @@ impl Visitor<'_> for AsArgument {
 }
 
 impl Settings {
-    /// A flag is stronger than a variable, and a variable than the file.
-    pub(crate) fn of(args: &StoreArgs) -> Result<Self, Failure> {
+    /// A flag goes before a variable, and a variable before the file.
+    pub(crate) fn load(args: &StoreArgs) -> Result<Self, Failure> {
         let path = args.config.clone().or_else(default_path);
         let file = match &path {
             Some(path) => read(path)?,
@@ -99,27 +99,27 @@ impl Settings {
         };
         let mut warnings = Vec::new();
         let with_password = file.url.as_deref().is_some_and(has_password);
-        warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
+        warnings.extend(path.filter(|_| with_password).and_then(|path| exposure_warning(&path)));
         let url = match &args.url_file {
             _ if args.machine => machine::URL.to_owned(),
             Some(path) => {
-                let url = url_in(path)?;
+                let url = read_url_file(path)?;
                 let with_password = has_password(&url);
-                warnings.extend(Some(path).filter(|_| with_password).and_then(|path| exposed(path)));
+                warnings.extend(Some(path).filter(|_| with_password).and_then(|path| exposure_warning(path)));
                 url
             }
             None => url(args.url.as_deref(), &file)?,
         };
-        if machine::is_meant(&url) {
+        if machine::is_machine_url(&url) {
             machine::check()?;
         }
         let is_default = url == DEFAULT_URL;
         let url = if is_default { default_url()? } else { url };
-        warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
+        warnings.extend(password_file(&url).and_then(|path| exposure_warning(&path)));
         Ok(Self { url, file, is_default, warnings })
     }
 
-    /// Whom the locks are for.
+    /// Which users and machines share the locks.
     pub(crate) fn shared_by(&self) -> &'static str {
         match (self.is_default, self.is_file()) {
             (true, _) => "this user, this machine: other users and other machines have locks of their own",
@@ -128,20 +128,25 @@ impl Settings {
         }
     }
 
-    /// Whether the store is a file of this machine.
+    /// The store as messages name it: without user, password and parameters.
+    pub(crate) fn store_address(&self) -> String {
+        address(&self.url)
+    }
+
+    /// Whether the store is a file on this machine.
     pub(crate) fn is_file(&self) -> bool {
         self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"))
     }
 }
 
-/// The first one there is. One that is empty is a mistake, as of a variable that was to be set: locks that are silently those of this
-/// machine alone exclude nobody on the others.
-fn url(flag: Option<&str>, file: &File) -> Result<String, Failure> {
+/// The first URL that is set. An empty one is an error, because the default in its place would exclude nobody on other machines: a
+/// script may have a variable that was never set.
+fn url(flag: Option<&str>, file: &SettingsFile) -> Result<String, Failure> {
     let variable = match env::var("DISTLOCK_URL") {
         Ok(url) => Some(url),
         Err(VarError::NotPresent) => None,
         Err(VarError::NotUnicode(_)) if flag.is_some() => None,
-        Err(VarError::NotUnicode(_)) => return Err(no_url("the variable DISTLOCK_URL is not UTF-8")),
+        Err(VarError::NotUnicode(_)) => return Err(bad_url("the variable DISTLOCK_URL is not UTF-8")),
     };
     let given = [
         (flag, "--url is empty"),
@@ -149,32 +154,32 @@ fn url(flag: Option<&str>, file: &File) -> Result<String, Failure> {
         (file.url.as_deref(), "`url` of the settings file is empty"),
     ];
     match given.into_iter().find_map(|(url, empty)| Some((url?, empty))) {
-        Some((url, empty)) if url.trim().is_empty() => Err(no_url(empty)),
+        Some((url, empty)) if url.trim().is_empty() => Err(bad_url(empty)),
         Some((url, _)) => Ok(url.to_owned()),
         None => Ok(DEFAULT_URL.to_owned()),
     }
 }
 
-/// The only line of a file.
-fn url_in(path: &Path) -> Result<String, Failure> {
-    let wrong = |problem: &str| no_url(&format!("the file {} {problem}", path.display()));
+/// The URL in the only line of a file.
+fn read_url_file(path: &Path) -> Result<String, Failure> {
+    let wrong = |problem: &str| bad_url(&format!("the file {} {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong("cannot be read").because(&error))?;
     match text.trim() {
         "" => Err(wrong("has no URL in it")),
-        // The text may be a password: it is not repeated.
+        // The text is not repeated: it may be a password.
         url if url.contains('\n') => Err(wrong("has more than one line")),
         url => Ok(url.to_owned()),
     }
 }
 
-fn no_url(problem: &str) -> Failure {
+fn bad_url(problem: &str) -> Failure {
     Failure::new(Exit::USAGE, problem)
         .hint("the URL of a store, or none: then locks are of this machine alone")
 }
 
-/// What is to be said of a file with a password, if others may read it: everybody, or, of a file of our own, a group that is not ours
-/// in the first place. Whom the file of somebody else is for is for him to say: that of root for the group of a service is as it should be.
-fn exposed(path: &Path) -> Option<String> {
+/// A warning about a file with a password that others may read: everybody, or, if the file is our own, a group that is not our primary
+/// one. The owner of any other file decides about its group: a file of root for the group of a service is right.
+fn exposure_warning(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let may = |bit| file.mode() & bit != 0;
     let of_a_group = may(0o040) && file.uid() == geteuid().as_raw() && file.gid() != getegid().as_raw();
@@ -187,15 +192,15 @@ fn exposed(path: &Path) -> Option<String> {
     Some(format!("{} has a password in it, and {others} may read it: chmod {mend}", path.display()))
 }
 
-/// The file that a URL names for its password.
+/// The password file that a URL names.
 fn password_file(url: &str) -> Option<PathBuf> {
     let (_, parameters) = url.split_once('?')?;
     let value = parameters.split('&').find_map(|parameter| parameter.strip_prefix("password_file="))?;
-    Some(decoded(value).into())
+    Some(percent_decoded(value).into())
 }
 
-/// What `%` and two digits stand for; anything else for itself.
-fn decoded(text: &str) -> OsString {
+/// Decodes `%` and two digits; all other text stays as it is.
+fn percent_decoded(text: &str) -> OsString {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
         let digits =
@@ -213,13 +218,22 @@ fn has_password(url: &str) -> bool {
     user.and_then(|(user, _)| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
+/// A URL without user, password and parameters.
+fn address(url: &str) -> String {
+    let place = url.split(['?', '#']).next().unwrap_or(url);
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let hosts = authority.rsplit('@').next().unwrap_or(authority);
+    format!("{scheme}://{hosts}{path}")
+}
+
 /// `None` if there is no such file.
-fn read(path: &Path) -> Result<Option<File>, Failure> {
+fn read(path: &Path) -> Result<Option<SettingsFile>, Failure> {
     let wrong = |problem: String| {
         Failure::new(Exit::USAGE, format!("the settings file {}: {problem}", path.display()))
     };
     match fs::read_to_string(path) {
-        // The text of the error would quote the line, and with it a password.
+        // Only the message: the whole error would quote the line, and with it a password.
         Ok(text) => toml::from_str(&text).map(Some).map_err(|error| {
             let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -238,8 +252,8 @@ fn default_path() -> Option<PathBuf> {
     Some(config.join("distlock").join("config.toml"))
 }
 
-/// The store itself knows where its file is by the variables. Without them it is in the same place, below the home folder of the user
-/// database: services and `env -i` have none.
+/// With the variables, the store finds its file by itself. Without them, as in services and with `env -i`, the file is in the same place
+/// below the home folder of the user database.
 fn default_url() -> Result<String, Failure> {
     if absolute("XDG_STATE_HOME").or_else(|| absolute("HOME")).is_some() {
         return Ok(DEFAULT_URL.to_owned());
@@ -247,14 +261,14 @@ fn default_url() -> Result<String, Failure> {
     let nowhere =
         || Failure::new(Exit::USAGE, "HOME is not set: use --url").hint("the URL of a store, as sqlite:PATH");
     let home = home_of_user().ok_or_else(nowhere)?;
-    in_home(&home).map_err(|error| nowhere().because(&error))
+    default_url_in(&home).map_err(|error| nowhere().because(&error))
 }
 
-/// The file of the default store, whose folder is made as the store makes it: for this user alone.
-fn in_home(home: &Path) -> io::Result<String> {
+/// The URL of the default file. Its folder is created as the store does it: for this user alone.
+fn default_url_in(home: &Path) -> io::Result<String> {
     let folder = home.join(".local/state/distlock");
     let file = folder.join("locks.db");
-    // What means something else in a URL.
+    // These have another meaning in a URL.
     let Some(path) = file.to_str().filter(|file| !file.contains(['%', '?', '#'])) else {
         return Err(io::Error::other(format!("{} cannot be written as a URL", file.display())));
     };
@@ -289,13 +303,27 @@ mod tests {
     }
 
     #[test]
-    fn the_default_file_is_below_the_home_folder_in_a_folder_for_its_user_alone() {
+    fn an_address_has_no_user_password_or_settings_in_it() {
+        for (url, shown) in [
+            ("redis://u:hunter2@h:1/2?command_timeout=1s", "redis://h:1/2"),
+            ("etcds://u:p%40@h,g:2/prefix?password_file=/run/a", "etcds://h,g:2/prefix"),
+            ("zk://h/a@b", "zk://h/a@b"),
+            ("redis://:hunter2@h#x", "redis://h"),
+            ("sqlite:/var/a@b.db?command_timeout=1s", "sqlite:/var/a@b.db"),
+            ("sqlite:", "sqlite:"),
+        ] {
+            assert_eq!(address(url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_default_file_is_below_home_in_a_folder_for_its_user_alone() {
         let home = tempfile::tempdir().unwrap();
-        let url = in_home(home.path()).unwrap();
+        let url = default_url_in(home.path()).unwrap();
         let folder = home.path().join(".local/state/distlock");
         assert_eq!(url, format!("sqlite:{}/locks.db", folder.display()));
         assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700);
-        assert!(in_home(&home.path().join("what?")).is_err(), "that is no path in a URL");
+        assert!(default_url_in(&home.path().join("what?")).is_err(), "that is no path in a URL");
     }
 
     #[test]

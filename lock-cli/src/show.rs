@@ -5,54 +5,54 @@ use serde::Serialize;
 
 use crate::{
     args::ShowArgs,
-    connect::Store,
+    entry_view::{EntryState, EntryView, entry_table, entry_views},
     exit::Exit,
     failure::Failure,
+    output::Output,
     print,
-    rows::{Row, State, rows, table},
     settings::Settings,
-    voice::Voice,
+    store::Store,
 };
 
 /// A lock and its queue.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct LockView<'a> {
     name: &'a str,
-    /// What it is in use as; a free lock is nothing yet.
+    /// `None` for a free lock.
     kind: Option<Kind>,
-    /// A read-write lock has none.
+    /// `None` for a read-write lock.
     limit: Option<u32>,
-    queue: Vec<Row>,
+    queue: Vec<EntryView>,
 }
 
-/// Whoever asked for quiet hears by the exit code whether it is held.
-pub(crate) async fn show(args: &ShowArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
+/// With `--quiet`, only the exit code tells whether the lock is held.
+pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let queue = locks.operator().queue(name).await;
     let queue =
         queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;
-    if voice.is_quiet() {
+    if output.is_quiet() {
         return Ok(if queue.iter().any(|row| row.admitted) { Exit::DONE } else { Exit::NO });
     }
     let claim = queue.first().map(|row| row.claim);
-    let rows = rows(&queue);
+    let rows = entry_views(&queue);
     if args.json {
         let kind = claim.map(|claim| claim.kind());
         let limit = claim.filter(|_| kind != Some(Kind::RwLock)).map(|claim| claim.limit());
-        print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
+        print::json(&LockView { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
         let name = harmless(&format!("{name}"));
-        print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), table(&rows)))?;
+        print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), entry_table(&rows)))?;
     } else {
         print::text(&format!("`{}` is free\n", harmless(&format!("{name}"))))?;
     }
     Ok(Exit::DONE)
 }
 
-/// How many there are, in a sentence.
+/// How many hold and wait, in a sentence.
 fn counts(queue: &[QueueRow]) -> String {
-    let holding = rows(queue).iter().filter(|row| row.state == State::Holding).count();
+    let holding = entry_views(queue).iter().filter(|row| row.state == EntryState::Holding).count();
     let waiting = queue.len() - holding;
     let held = match holding {
         0 => "held by nobody".to_owned(),

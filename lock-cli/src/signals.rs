@@ -7,31 +7,31 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::{exit::Exit, failure::Failure};
 
-/// Some signals, which from now on have no effect but to be told here.
+/// Signals that from now on have no other effect than to be returned by [`next`](Self::next).
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// Those that were ignored when this process was started, one bit for each: the lowest one is that of signal 1.
+    /// The signals that were ignored when this process was started, as a bit mask: bit 0 is signal 1.
     ignored: u64,
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
-    /// Those that end a process. One that was ignored when this process was started stays ignored: `nohup` does that, and
-    /// a shell for what it starts in the background.
+    /// The signals that end a process. One that was ignored when this process was started stays ignored: `nohup` relies on that, and so
+    /// do shells for background jobs.
     ///
     /// # Errors
-    /// If the operating system has no room for them.
-    pub(crate) fn ending() -> Result<Self, Failure> {
+    /// If the operating system refuses.
+    pub(crate) fn terminating() -> Result<Self, Failure> {
         let mut signals = Self { ignored: ignored(), streams: Vec::new() };
         signals.add(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT])?;
         Ok(signals)
     }
 
-    /// Adds those that are for a command that runs.
+    /// Adds the other signals that are forwarded to a running command.
     ///
     /// # Errors
-    /// As for [`ending`](Self::ending).
-    pub(crate) fn add_passed_on(&mut self) -> Result<(), Failure> {
+    /// As for [`terminating`](Self::terminating).
+    pub(crate) fn add_forwarded(&mut self) -> Result<(), Failure> {
         use Signal as S;
         self.add(&[S::SIGUSR1, S::SIGUSR2, S::SIGWINCH, S::SIGTSTP, S::SIGCONT])
     }
@@ -49,7 +49,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The next one. Cancel safe: none is lost.
+    /// The next signal. Dropping the future loses none.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
             for (signal, stream) in &mut self.streams {
@@ -65,7 +65,7 @@ impl Signals {
 
 /// The signals that are ignored now.
 fn ignored() -> u64 {
-    // Where there is no such file, none is known to be ignored.
+    // Without such a file, none is known to be ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! `distlock watch`: who comes to a lock, gets it, and goes.
+//! `distlock watch`: who joins the queue of a lock, gets the lock, and leaves.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,39 +7,39 @@ use serde::Serialize;
 
 use crate::{
     args::WatchArgs,
-    connect::Store,
+    entry_view::{EntryState, EntryView, entry_views},
     exit::Exit,
     failure::Failure,
+    output::Output,
     print,
-    rows::{Row, State, rows},
     settings::Settings,
-    voice::Voice,
+    store::Store,
 };
 
 const LEAST: Duration = Duration::from_millis(50);
 
-/// Something that happened between two looks.
+/// What happened between two reads of the queue.
 #[derive(Serialize)]
-struct Happening<'a> {
-    /// When it was seen.
+struct EventLine<'a> {
+    /// When the change was seen.
     at: String,
     event: Event,
     #[serde(flatten)]
-    row: &'a Row,
+    row: &'a EntryView,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Event {
-    /// Somebody has joined the queue.
+    /// A waiter has joined the queue.
     Waits,
-    /// Somebody has the lock.
+    /// An entry holds the lock now.
     Holds,
-    /// Somebody has left, or his lease has ended.
+    /// An entry has left, or its lease has ended.
     Gone,
 }
 
-pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
+pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let mut before = Vec::new();
@@ -56,8 +56,8 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, voice: &Voice) 
         match locks.operator().queue(name).await {
             Ok(queue) => {
                 away = false;
-                let after = rows(&queue);
-                for (event, row) in happenings(&before, &after) {
+                let after = entry_views(&queue);
+                for (event, row) in events(&before, &after) {
                     tell(args, event, row)?;
                 }
                 before = after;
@@ -65,7 +65,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, voice: &Voice) 
             Err(error) if error.is_transient() => {
                 // Once for each outage.
                 if !std::mem::replace(&mut away, true) {
-                    voice.note(no_answer(&error));
+                    output.timed_line(no_answer(&error));
                 }
             }
             Err(error) => return Err(Failure::of_store(&format!("lock `{name}` cannot be watched"), &error)),
@@ -74,20 +74,21 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, voice: &Voice) 
     }
 }
 
-/// What happened: first who has gone, then who has come or got the lock, in the order of the queue.
-fn happenings<'a>(before: &'a [Row], after: &'a [Row]) -> Vec<(Event, &'a Row)> {
-    let state =
-        |rows: &[Row], row: &Row| rows.iter().find(|other| other.entry == row.entry).map(|row| row.state);
+/// The changes between two reads: first the entries that are gone, then the new ones and those that got the lock, in the order of the queue.
+fn events<'a>(before: &'a [EntryView], after: &'a [EntryView]) -> Vec<(Event, &'a EntryView)> {
+    let state = |rows: &[EntryView], row: &EntryView| {
+        rows.iter().find(|other| other.entry == row.entry).map(|row| row.state)
+    };
     let gone = before.iter().filter(|row| state(after, row).is_none());
     let changed = after.iter().filter(|row| state(before, row) != Some(row.state));
-    let event = |row: &Row| if row.state == State::Holding { Event::Holds } else { Event::Waits };
+    let event = |row: &EntryView| if row.state == EntryState::Holding { Event::Holds } else { Event::Waits };
     let gone = gone.map(|row| (Event::Gone, row));
     gone.chain(changed.map(|row| (event(row), row))).collect()
 }
 
-fn tell(args: &WatchArgs, event: Event, row: &Row) -> Result<(), Failure> {
+fn tell(args: &WatchArgs, event: Event, row: &EntryView) -> Result<(), Failure> {
     if args.json {
-        return print::json(&Happening { at: now(), event, row });
+        return print::json(&EventLine { at: now(), event, row });
     }
     let token = row.token.as_deref().map(|token| format!(", token {token}")).unwrap_or_default();
     let happens = match event {
@@ -112,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    fn queue(entries: &[(u128, bool)]) -> Vec<Row> {
+    fn queue(entries: &[(u128, bool)]) -> Vec<EntryView> {
         let row = |&(id, admitted): &(u128, bool)| QueueRow {
             entry: Some(EntryId::new(id)),
             claim: Claim::mutex(),
@@ -121,14 +122,14 @@ mod tests {
             lease_left: None,
             label: None,
         };
-        rows(&entries.iter().map(row).collect::<Vec<_>>())
+        entry_views(&entries.iter().map(row).collect::<Vec<_>>())
     }
 
     #[test]
     fn a_hand_off_is_told_as_one_who_goes_and_one_who_holds() {
         let (before, after) =
             (queue(&[(9, true), (1, false), (5, false)]), queue(&[(1, true), (5, false), (3, false)]));
-        let told: Vec<_> = happenings(&before, &after)
+        let told: Vec<_> = events(&before, &after)
             .into_iter()
             .map(|(event, row)| (event, row.entry.clone().unwrap().trim_start_matches('0').to_owned()))
             .collect();
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn who_moves_up_and_still_waits_is_not_told() {
-        assert!(happenings(&queue(&[(9, true), (5, false)]), &queue(&[(9, true), (5, false)])).is_empty());
+        assert!(events(&queue(&[(9, true), (5, false)]), &queue(&[(9, true), (5, false)])).is_empty());
     }
 
     #[test]

@@ -35,10 +35,10 @@ pub(crate) fn bug(id: &str) -> bool {
 pub(crate) const BUGS: &[InEngine] = &[
     InEngine {
         id: "b02",
-        case: ("rules_a", "a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second"),
+        case: ("expiry", "a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second"),
         says: "the signal did not look at the clock",
         switches: &[Switch {
-            file: "keeper/mod.rs",
+            file: "keeper/handle.rs",
             from: "Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()",
             to: r#"// The clock that is given counts the sleep of that machine, and this one does not.
             let clock: Arc<dyn Clock> = if crate::bug("b02") { Arc::new(SystemClock) } else { clock };
@@ -50,7 +50,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("exclusion", "a_grant_that_comes_after_its_own_lease_is_not_taken"),
         says: "a guard was given out after its deadline",
         switches: &[Switch {
-            file: "place.rs",
+            file: "pending_entry.rs",
             from: "self.token.filter(|_| self.client.keeper.now() < valid_until)",
             to: r#"self.token.filter(|_| crate::bug("b06") || self.client.keeper.now() < valid_until)"#,
         }],
@@ -72,7 +72,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("cancellation", "a_cancelled_waiter_leaves_the_queue_at_once"),
         says: "3 entries in the queue",
         switches: &[Switch {
-            file: "place.rs",
+            file: "pending_entry.rs",
             from: "    fn drop(&mut self) {\n        self.abandon();",
             to: "    fn drop(&mut self) {\n        if !crate::bug(\"b16\") { self.abandon(); }",
         }],
@@ -84,11 +84,11 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "keeper/renewals.rs",
-                from: "        tenure.hold.suspect();\n",
-                to: "        tenure.hold.suspect();\n        if crate::bug(\"b17\") { return; }\n",
+                from: "        lease.hold.mark_suspect();\n",
+                to: "        lease.hold.mark_suspect();\n        if crate::bug(\"b17\") { return; }\n",
             },
             Switch {
-                file: "keeper/book.rs",
+                file: "keeper/registry.rs",
                 from: "let in_flight = if renew {",
                 to: "let in_flight = if renew && !crate::bug(\"b17\") {",
             },
@@ -101,12 +101,12 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "keeper/renewals.rs",
-                from: "        let kept = book.take(entry.id);\n        let owed",
-                to: r#"        let kept = if crate::bug("b18") { None } else { book.take(entry.id) };
-        let owed"#,
+                from: "        let tracked = registry.remove(entry.id);\n        let scheduled",
+                to: r#"        let tracked = if crate::bug("b18") { None } else { registry.remove(entry.id) };
+        let scheduled"#,
             },
             Switch {
-                file: "keeper/book.rs",
+                file: "keeper/registry.rs",
                 from: "if held.is_held() {",
                 to: "if held.is_held() || crate::bug(\"b18\") {",
             },
@@ -117,7 +117,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("lost_signal", "every_listener_hears_it_also_those_who_come_late"),
         says: "a late listener",
         switches: &[Switch {
-            file: "hold/lost.rs",
+            file: "lost.rs",
             from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
             to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
             // Whoever did not listen when it was given has missed it.
@@ -141,7 +141,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("exclusion", "a_try_whose_answer_was_lost_is_not_called_busy"),
         says: "was called busy",
         switches: &[Switch {
-            file: "place.rs",
+            file: "pending_entry.rs",
             from: "        let answer = answer.and_then(|answer| answer);\n",
             to: r#"        let mut answer = answer.and_then(|answer| answer);
         // What was carried out and not answered is sent again, and the store takes it for somebody else's.
@@ -157,7 +157,7 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b30",
-        case: ("rules_b", "a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none"),
+        case: ("process", "a_fork_holds_no_lock_of_its_parent_and_costs_it_none"),
         says: "the child found something wrong",
         switches: &[Switch {
             file: "guard.rs",
@@ -170,14 +170,14 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("resources", "a_fork_that_connects_again_has_locks_of_its_own"),
         says: "the child found something wrong",
         switches: &[Switch {
-            file: "keeper/mod.rs",
+            file: "keeper/handle.rs",
             from: "while shared.keeper.has_ended() || shared.keeper.is_forked() {",
             to: "while shared.keeper.has_ended() || (shared.keeper.is_forked() && !crate::bug(\"b34\")) {",
         }],
     },
     InEngine {
         id: "b33",
-        case: ("rules_b", "whoever_waits_is_told_of_a_close_at_once_and_never_granted"),
+        case: ("close", "waiters_are_told_of_a_close_at_once_and_never_granted"),
         says: "the word that the client is closed: not within",
         switches: &[Switch {
             file: "closing.rs",
@@ -190,10 +190,10 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("resources", "an_outage_costs_a_line_a_second_and_message"),
         says: "s of ERROR distlock: lock lost",
         switches: &[Switch {
-            file: "journal.rs",
-            from: "        self.lines.note(event.cause(), move |times| event.tell(times));\n",
-            to: r#"        if crate::bug("b35") { return event.tell(None); }
-        self.lines.note(event.cause(), move |times| event.tell(times));
+            file: "event_log.rs",
+            from: "        self.lines.note(event.cause(), move |times| event.write(times));\n",
+            to: r#"        if crate::bug("b35") { return event.write(None); }
+        self.lines.note(event.cause(), move |times| event.write(times));
 "#,
         }],
     },
@@ -219,16 +219,16 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b31",
-        case: ("rules_b", "a_waker_that_panics_costs_nobody_a_lock"),
+        case: ("keeper", "a_waker_that_panics_costs_nobody_a_lock"),
         says: "was lost by a waker",
         switches: &[
             Switch {
-                file: "wakers.rs",
+                file: "panic_isolation.rs",
                 from: "    drop(catch_unwind(AssertUnwindSafe(code)));",
                 to: "    if crate::bug(\"b31\") { return code(); }\n    drop(catch_unwind(AssertUnwindSafe(code)));",
             },
             Switch {
-                file: "keeper/lasting.rs",
+                file: "keeper/restart_on_panic.rs",
                 from: "    let mut last: Option<Instant> = None;\n",
                 to: "    if crate::bug(\"b31\") { work(); }\n    let mut last: Option<Instant> = None;\n",
             },
@@ -236,21 +236,21 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b32",
-        case: ("rules_b", "a_waker_that_drops_guards_ends_and_costs_nobody_a_lock"),
+        case: ("keeper", "a_waker_that_drops_guards_ends_and_costs_nobody_a_lock"),
         says: "the end of a waker, by a signal: not within",
         switches: &[
             Switch {
-                file: "keeper/book.rs",
-                from: "                let (held, loss) = tenure.hold.look();\n",
+                file: "keeper/registry.rs",
+                from: "                let (held, loss) = lease.hold.look();\n",
                 to: r#"                // Whoever asks so tells of a loss at once.
-                if crate::bug("b32") { let _ = tenure.hold.is_held(); }
-                let (held, loss) = tenure.hold.look();
+                if crate::bug("b32") { let _ = lease.hold.is_held(); }
+                let (held, loss) = lease.hold.look();
 "#,
             },
             Switch {
-                file: "keeper/renewals/ward.rs",
-                from: "    fn look(&self) -> BootTime {\n",
-                to: "    fn look(&self) -> BootTime {\n        if crate::bug(\"b32\") { return BootTime::FAR_FUTURE; }\n",
+                file: "keeper/renewals/watchdog_check.rs",
+                from: "    fn check(&self) -> BootTime {\n",
+                to: "    fn check(&self) -> BootTime {\n        if crate::bug(\"b32\") { return BootTime::FAR_FUTURE; }\n",
             },
         ],
     },

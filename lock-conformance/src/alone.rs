@@ -1,4 +1,4 @@
-//! [`alone`]: a test in a process of its own, for what is counted for a whole process.
+//! [`alone`]: runs a test in its own process, for figures that are counted for a whole process.
 
 use std::{
     io::Write,
@@ -7,21 +7,21 @@ use std::{
 
 use crate::ran_nothing::RAN_NOTHING;
 
-/// Says in which process the test is to be run.
+/// Names the test to run in this process.
 const VARIABLE: &str = "DISTLOCK_ALONE";
 
-/// What the process says when the test in it is over.
+/// What the process prints when the test is over.
 const MARK: &str = "@alone: over";
 
-/// Names settings of the C library.
+/// The settings of the C library.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
-/// No pieces of memory that each thread keeps for itself when they are freed: they are counted as if they were in use, and there
-/// are more and more of them until each thread has freed some of each size.
+/// Turns off malloc's caches for each thread. Cached blocks count as in use, and their number grows until each thread has freed some of
+/// each size.
 const NO_CACHES: &str = "glibc.malloc.tcache_count=0";
 
-/// Runs a test in a process of its own, in which nothing else runs: this test binary, started anew for this test only.
-/// `test` is the whole name of the test that calls this.
+/// Runs a test in its own process, in which nothing else runs: this test binary, started again for this test only.
+/// `test` is the full name of the calling test.
 ///
 /// # Panics
 /// If the test fails there, or has another name.

@@ -1,4 +1,4 @@
-//! Waiting for what must become true, and looking for what must not be left behind.
+//! Waiting for conditions, and checking for leftovers.
 
 use std::{
     fmt,
@@ -10,16 +10,16 @@ use lock_core::{DistributedLock, LockName};
 
 use crate::Client;
 
-/// How much too late anything may happen before it counts as not happening: the one cap on lateness of the suite,
-/// generous, because a busy machine is no broken promise. What must not happen too early is never given any slack.
+/// How late anything may happen before it counts as not happening. It is the only such bound in the suite, and generous: a busy
+/// machine breaks no promise. Checks that something does not happen too early have no slack.
 ///
-/// No case may need more than a fraction of it on a machine that has nothing else to do. And nothing may mend itself within
-/// it that a case wants to see broken: so leases last for [`LONG`] where nothing is to end by itself, and cases about hints
-/// look again no earlier than that makes them (see [`Case::is_about_hints`](crate::Case::is_about_hints)).
+/// On an idle machine no case needs more than a fraction of it. No fault that a case looks for may heal itself within it. So leases
+/// last for [`LONG`] where nothing should expire, and waiters in cases about hints look again no earlier than that implies (see
+/// [`Case::is_about_hints`](crate::Case::is_about_hints)).
 pub const SLACK: Duration = Duration::from_secs(20);
 
-/// A ttl so long that whatever is free within [`SLACK`] was freed, and did not expire; and whoever goes on within it was told
-/// to, and did not look because it was time for it, which a waiter does at a third of its ttl.
+/// A ttl so long that a lock which is free within [`SLACK`] was released and did not expire, and that a waiter which goes on within
+/// it was notified and did not look on its own, as waiters do at a third of their ttl.
 pub const LONG: Duration = Duration::from_secs(120);
 
 const _: () = assert!(
@@ -27,28 +27,28 @@ const _: () = assert!(
     "a look mends what a hint did not tell"
 );
 
-/// What a broken promise of safety is told with, by which it is known through whatever passes its message on.
+/// The start of the message of a broken promise of safety, by which it is recognized wherever the message is passed on.
 const INEXCUSABLE: &str = "nothing excuses this: ";
 
-/// Checks a promise of safety: that something never happens, however late or slow anything is. Two holders at once, a count
-/// that is lost, an order of tokens that is not one, a deadline that is too late, a loss that is told too early.
+/// Checks a promise of safety: something that must never happen, however late or slow anything is. Examples are two holders at once,
+/// a lost update, tokens out of order, a deadline that is too late, and a loss that is reported too early.
 ///
 /// # Panics
-/// If it does not hold. Nothing excuses that: neither a machine that stood still nor anything else.
+/// If it does not hold. Nothing excuses that, a machine that stood still included.
 #[track_caller]
 pub fn safety(holds: bool, otherwise: impl fmt::Display) {
     assert!(holds, "{INEXCUSABLE}{otherwise}");
 }
 
-/// Whether this is what [`safety`] says, perhaps with something around it.
+/// Whether the message contains that of [`safety`].
 pub(crate) fn is_about_safety(message: &str) -> bool {
     message.contains(INEXCUSABLE)
 }
 
-/// Looks every 5 ms until `condition` holds.
+/// Checks every 5 ms until `condition` holds.
 ///
 /// # Panics
-/// If it does not within `within`; the message says `what` was waited for.
+/// If it does not hold within `within`. The message says `what` was waited for.
 pub async fn eventually<F>(what: &str, within: Duration, mut condition: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
@@ -60,10 +60,10 @@ where
     }
 }
 
-/// Waits for a future that must be ready soon.
+/// Waits for a future that must be ready within [`SLACK`].
 ///
 /// # Panics
-/// If it is not within [`SLACK`]; the message says `what` was waited for.
+/// If it is not. The message says `what` was waited for.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     within(what, SLACK, future).await
 }
@@ -71,17 +71,17 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// Waits for a future that must be ready within `limit`.
 ///
 /// # Panics
-/// If it is not; the message says `what` was waited for.
+/// If it is not. The message says `what` was waited for.
 pub async fn within<T>(what: &str, limit: Duration, future: impl Future<Output = T>) -> T {
     tokio::select! {
         biased;
-        // Looked at first: a future that is ready, but woke nobody, would be found so by the look at the end.
+        // Polled first: at the end of the time, a future that became ready without a wake-up must not pass.
         () = tokio::time::sleep(limit) => panic!("{what}: not within {limit:?}"),
         value = future => value,
     }
 }
 
-/// Checks that a name is left free: nobody stands in its queue, and it can be taken.
+/// Checks that a name is free: its queue is empty, and the lock can be taken.
 ///
 /// # Panics
 /// If it is not within [`SLACK`].
@@ -93,18 +93,18 @@ pub async fn assert_free(client: &Client, name: &str) {
     assert!(released.is_ok(), "`{name}` cannot be released: {released:?}");
 }
 
-/// Checks that nobody is left in the queue of a name.
+/// Waits until the queue of a name is empty.
 ///
 /// # Panics
-/// If somebody is for longer than [`SLACK`].
+/// If it is not within [`SLACK`].
 pub async fn assert_queue_empties(client: &Client, name: &str) {
     await_queue(client, name, 0).await;
 }
 
-/// Waits until exactly `len` entries stand in the queue of a name, holders included.
+/// Waits until exactly `len` entries are in the queue of a name, holders included.
 ///
 /// # Panics
-/// If that is not so within [`SLACK`].
+/// If there are not within [`SLACK`].
 pub async fn await_queue(client: &Client, name: &str, len: usize) {
     let name = LockName::new(name).expect("cases use good names");
     let what = format!("{len} entries in the queue of `{name}`");

@@ -1,10 +1,10 @@
-//! [`Case`]: one promise, and how it is put to the test.
+//! [`Case`]: one promise, and its test.
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use crate::World;
+use crate::TestEnv;
 
 /// One case of the suite.
 #[derive(Clone, Copy)]
@@ -16,28 +16,28 @@ pub struct Case {
     /// The labels of what it shows, out of [`REQUIRED`].
     pub ids: &'static [&'static str],
     /// The case itself. It panics if the promise is broken.
-    pub run: fn(World) -> BoxFuture<'static, ()>,
+    pub run: fn(TestEnv) -> BoxFuture<'static, ()>,
 }
 
 /// The labels of the cases in which a hint has to come.
 const BY_HINTS: &[&str] = &["L04", "L05", "T15", "T16", "PR14"];
 
-/// The cases that show nothing where nobody is told of anything: notifications are cut, silent or early, a loss is told before any
-/// renewal, or it is counted how often those look who wait to be told.
-const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
+/// The cases that show nothing without notifications: those are cut, silent or early, a loss is reported before any renewal, or the
+/// looks of waiters that rely on notifications are counted.
+pub(crate) const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
     ("lost_signal", "the_signal_comes_at_once_when_an_operator_evicts_the_holder"),
     ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
-    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("liveness", "waiters_look_again_when_their_notifications_come_back"),
     ("wire", "a_hint_that_overtakes_the_answer_to_a_look_is_not_lost"),
     ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
-    ("alone", "a_look_of_one_who_waits_costs_the_same_however_many_wait"),
+    ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
 ];
 
 impl Case {
-    /// Whether it shows that hints come. Then its clients look again at a third of their ttl, as every waiter does, and not
-    /// when the store says so: a store that has them look every few seconds would mend what the case is to find.
+    /// Whether it shows that hints arrive. Its clients then look again at a third of their ttl, as every waiter does, but not when the
+    /// store says so: with a store that asks for a look every few seconds, a lost hint would not be noticed.
     #[must_use]
     pub fn is_about_hints(&self) -> bool {
         self.ids.iter().any(|id| BY_HINTS.contains(id))
@@ -84,23 +84,3 @@ pub const REQUIRED: &[&str] = &[
     "T08", "T09", "T10", "T11", "T15", "T16", "T18", "T19", "T20", "T21", "T24", "G01", "G02", "G03", "G04",
     "G05", "G06", "G07",
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cases;
-
-    #[test]
-    fn every_case_that_needs_notifications_is_in_the_suite() {
-        for (group, name) in ABOUT_NOTIFICATIONS {
-            assert!(cases::find(group, name).needs_notifications(Mode::Both));
-        }
-    }
-
-    #[test]
-    fn without_notifications_nobody_can_do_without_polling_either() {
-        let case = cases::find("exclusion", "two_clients_of_one_process_are_never_inside_together");
-        let needs = |mode| case.needs_notifications(mode);
-        assert_eq!([Mode::Both, Mode::WithoutHints, Mode::WithoutPolling].map(needs), [false, false, true]);
-    }
-}

@@ -6,7 +6,7 @@ use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
 
-/// Who signs certificates. Nobody trusts it but those whom a test gives its own one.
+/// A certificate authority. Only the clients that a test configures with its certificate trust it.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key.
@@ -16,7 +16,7 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// One of this name.
+    /// An authority of this name.
     ///
     /// # Panics
     /// If no key can be made.
@@ -28,7 +28,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key()).expect("an authority can sign for itself"))
     }
 
-    /// A certificate for these hosts, valid for as long as a test may take.
+    /// A certificate for these hosts, valid for longer than any test takes.
     ///
     /// # Panics
     /// If a host is none, or no key can be made.
@@ -37,7 +37,7 @@ impl Authority {
         self.sign(&params(hosts))
     }
 
-    /// The same, which ended long ago.
+    /// The same, expired long ago.
     ///
     /// # Panics
     /// As [`issue`](Self::issue) does.
@@ -48,7 +48,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// Writes its own certificate, for whoever is to trust it.
+    /// Writes its own certificate to a file, for clients that are to trust it.
     ///
     /// # Panics
     /// If the file cannot be written.
@@ -64,7 +64,7 @@ impl Authority {
 }
 
 impl Issued {
-    /// One that no authority has signed.
+    /// A self-signed certificate.
     ///
     /// # Panics
     /// As [`Authority::issue`] does.

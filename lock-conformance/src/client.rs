@@ -1,4 +1,4 @@
-//! [`Client`]: one client of the store, as a process of its own would have it.
+//! [`Client`]: one client of the store, as a separate process would have it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,42 +7,42 @@ use lock_core::{
     Semaphore, SystemEntropy,
 };
 
-use crate::register::Page;
+use crate::client_registry::ClientRecord;
 
-/// A client with a keeper thread and a backend of its own.
+/// A client with its own keeper thread and backend.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Where its locks come from. Their options are [`options`](Self::options).
     pub locks: Locks,
-    /// What they stand on, wrappers included.
+    /// The backend behind them, with all layers.
     pub backend: Arc<dyn Backend>,
-    /// What renews and cleans up for it.
+    /// Its keeper, which renews and cleans up.
     pub keeper: Keeper,
     options: AcquireOptions,
-    page: Arc<Page>,
+    record: Arc<ClientRecord>,
 }
 
 impl Client {
-    /// A client on a backend that uses this keeper, outside of any [`World`](crate::World). Its locks have these options if
-    /// nothing else is said.
+    /// A client on a backend that uses this keeper, outside of any [`TestEnv`](crate::TestEnv). These are the default options of its
+    /// locks.
     #[must_use]
     pub fn on(backend: Arc<dyn Backend>, keeper: Keeper, options: AcquireOptions) -> Self {
         Self::new(backend, keeper, options, Arc::default())
     }
 
-    /// A client of a backend whose layer nearest to the store is that page.
+    /// A client of a backend whose layer nearest to the store is that record.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         keeper: Keeper,
         options: AcquireOptions,
-        page: Arc<Page>,
+        record: Arc<ClientRecord>,
     ) -> Self {
         let locks = Locks::with(Arc::clone(&backend), keeper.clone(), Arc::new(SystemEntropy));
         let locks = locks.with_options(options.clone());
-        Self { locks, backend, keeper, options, page }
+        Self { locks, backend, keeper, options, record }
     }
 
-    /// The options that its locks have: those of [`World::options`](crate::World::options).
+    /// The default options of its locks: those of [`TestEnv::options`](crate::TestEnv::options).
     #[must_use]
     pub fn options(&self) -> AcquireOptions {
         self.options.clone()
@@ -75,7 +75,7 @@ impl Client {
         self.locks.semaphore(name, limit).expect("cases use good names and limits")
     }
 
-    /// An entry with a fresh id, for cases that call the verbs themselves.
+    /// An entry with a fresh id, for cases that call the backend's verbs directly.
     ///
     /// # Panics
     /// If the name is bad.
@@ -83,15 +83,15 @@ impl Client {
     pub fn entry(&self, name: &str, claim: Claim, ttl: Duration) -> Entry {
         let name = LockName::new(name).expect("cases use good names");
         let id = EntryId::new(SystemEntropy.bits());
-        self.page.by_hand(id);
+        self.record.mark_by_hand(id);
         Entry::new(name, id, claim, ttl)
     }
 
-    /// Ends the client as a crash would: nothing is renewed any more, and nothing is cleaned up. What is left of its
-    /// guards and futures can be dropped afterwards, and does nothing any more.
+    /// Ends the client as a crash would: nothing is renewed or cleaned up any more. Its guards and futures can be dropped afterwards,
+    /// which has no effect.
     ///
     /// # Cancel safety
-    /// The client ends even if this is dropped after its first poll.
+    /// The client ends even if the future is dropped after its first poll.
     pub async fn crash(self) {
         let (alive, ended) = tokio::sync::oneshot::channel::<()>();
         self.keeper.spawn(async move {
@@ -104,10 +104,10 @@ impl Client {
         let _ = ended.await;
     }
 
-    /// Ends the client as [`crash`](Self::crash) does, without waiting for what its keeper is in the middle of. Its verbs can
-    /// still be called.
+    /// Ends the client as [`crash`](Self::crash) does, without waiting for the keeper's current work. The backend's verbs can still be
+    /// called.
     pub fn stop(&self) {
-        self.page.crash();
+        self.record.crash();
         self.keeper.stop();
     }
 }

@@ -1,4 +1,4 @@
-//! [`Command`] and [`Reply`]: what is said to a client in another process.
+//! [`Command`] and [`Reply`]: the messages between a case and its client processes.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// What a client in another process is told to do. It does one thing after the other, and replies to each.
+/// A command to a client process. Commands are carried out in order, and each gets a reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Takes a lock and keeps it.
@@ -63,7 +63,7 @@ pub enum Command {
     Release,
     /// Says whether the lock that was taken last is held.
     IsHeld,
-    /// So many times: takes the mutex, adds one to the number in the file with a read and a write of its own, releases.
+    /// In each round: acquires the mutex, increments the number in the file by a read and a write, and releases.
     Count {
         /// The name of the mutex.
         name: String,
@@ -76,26 +76,26 @@ pub enum Command {
     },
 }
 
-/// What a client in another process replies.
+/// The reply of a client process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// It runs, and can be told what to do.
+    /// It accepts commands.
     Ready,
-    /// It has the lock, with this token.
+    /// It holds the lock, with this token.
     Granted(FencingToken),
     /// The lock is not free.
     Busy,
-    /// It gave the lock back. False if it had been lost before.
+    /// It released the lock. False if the lock had been lost before.
     Released(bool),
     /// Whether the lock is held.
     Held(bool),
     /// It has counted.
     Counted,
-    /// It went wrong: what the error says.
+    /// It failed, with this error.
     Failed(String),
 }
 
-/// Does what it is told.
+/// Carries out commands.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     locks: Locks,
@@ -107,11 +107,11 @@ impl Interpreter {
         Self { locks, guards: Vec::new() }
     }
 
-    pub(crate) async fn obey(&mut self, command: Command) -> Reply {
-        self.try_to(command).await.unwrap_or_else(|error| Reply::Failed(error.to_string()))
+    pub(crate) async fn execute(&mut self, command: Command) -> Reply {
+        self.try_execute(command).await.unwrap_or_else(|error| Reply::Failed(error.to_string()))
     }
 
-    async fn try_to(&mut self, command: Command) -> Result<Reply, Error> {
+    async fn try_execute(&mut self, command: Command) -> Result<Reply, Error> {
         Ok(match command {
             Command::Acquire { name, side, options } => {
                 let guard = side.lock(&self.locks, &name)?.acquire_with(&options).await?;

@@ -1,13 +1,13 @@
-//! [`connections_to`]: what the kernel knows of the connections to a server.
+//! [`connections_to`]: how many connections to a server the kernel lists.
 
 use std::{collections::BTreeSet, fs};
 
 /// The state of a connection that both ends have open.
 const ESTABLISHED: &str = "01";
 
-/// How many connections to this port the processes of this machine have open, in its table of TCP connections. For a server
-/// that does not tell how many clients it has: what a [`ServerControl`](crate::ServerControl) counts as connections of its
-/// [`Footprint`](crate::Footprint). Whoever asks the server over connections of his own counts before he opens them.
+/// How many connections to this port are open on this machine, by the kernel's table of TCP connections. It is meant for servers that
+/// do not tell how many clients they have, to fill the connections of a [`Footprint`](crate::Footprint). A
+/// [`ServerControl`](crate::ServerControl) that connects to the server itself has to count before it connects.
 ///
 /// `None` on systems other than Linux, which have no such table.
 ///

@@ -1,4 +1,4 @@
-//! [`Critical`]: a section that notices when too many are in it.
+//! [`Critical`]: a critical section that fails when too many permits are in it.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::audit::safety;
 
-/// What a lock protects in a case: it counts the permits of those who are inside, and fails whoever is one too many.
+/// What a lock protects in a case. It counts the permits inside, and panics if they exceed the limit.
 #[derive(Clone, Debug)]
 pub struct Critical(Arc<Inner>);
 
@@ -19,7 +19,7 @@ struct Inner {
     visits: AtomicU64,
 }
 
-/// Somebody inside. Dropping it is leaving.
+/// Permits inside the section. Dropping it leaves the section.
 #[derive(Debug)]
 #[must_use = "dropping it is leaving the section"]
 pub struct Inside {
@@ -28,7 +28,7 @@ pub struct Inside {
 }
 
 impl Critical {
-    /// A section that `limit` permits fit into.
+    /// A section for at most `limit` permits.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         let limit = u64::from(limit);
@@ -40,10 +40,10 @@ impl Critical {
         }))
     }
 
-    /// Goes inside with so many permits.
+    /// Enters with this many permits.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If they exceed the limit.
     pub fn enter(&self, permits: u32) -> Inside {
         let permits = u64::from(permits);
         let inside = self.0.inside.fetch_add(permits, Ordering::SeqCst) + permits;
@@ -62,7 +62,7 @@ impl Critical {
         self.0.most.load(Ordering::SeqCst)
     }
 
-    /// How often somebody went inside.
+    /// How often the section was entered.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.0.visits.load(Ordering::SeqCst)
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_left_takes_no_room() {
+    fn permits_that_left_take_no_room() {
         let section = Critical::new(2);
         for _ in 0..3 {
             drop(section.enter(2));

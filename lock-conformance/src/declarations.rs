@@ -1,17 +1,17 @@
-//! What a store may declare that it cannot meet, and which cases are not run for it.
+//! What a store may declare that it cannot meet, and which cases are skipped for that.
 
 use serde_json::{Value, json};
 
 use crate::{Case, Declared, Harness, Mode, REQUIRED, cases, output::say};
 
-/// What any store may declare: what takes a process of its own, a server or a wire. Nobody may declare exclusion, tokens or
-/// loss: a store that cannot show these is no store for locks.
+/// What any store may declare: cases that need other processes, a server or a wire. No store may declare exclusion, tokens or
+/// loss: a store that cannot show these is not fit for locks.
 const ANYBODY: &[&str] = &[
     "X03", "X12", "L06", "F05", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T09", "T10", "T11",
     "T15", "T18", "T19", "T20", "T21", "T24", "C20",
 ];
 
-/// What the stores that are known may declare. Any other declaration needs a decision of record.
+/// What our own stores may declare. Anything else needs an ADR.
 const KNOWN: &[(&str, &[&str])] = &[
     (
         "memory",
@@ -22,12 +22,12 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("redis", &[]),
-    // A server that is run for others too cannot be ended or emptied.
+    // A shared server must not be stopped or emptied.
     ("redis by url", &["L06", "F05", "T09", "T10", "T19", "T20", "T21", "T24"]),
-    // Its tokens are revisions of the store, which nobody can set.
+    // Its tokens are revisions of the store, which cannot be set.
     ("etcd", &["F11", "F12", "T20"]),
-    // No wire and no server that could end; its bound is that of the disk: ADR 10. What it has locked is of a process, which
-    // its forks take for themselves: ADR 14.
+    // No wire and no server; its only limit is the disk: ADR 10. File locks belong to a process, and a fork would take them over:
+    // ADR 14.
     (
         "sqlite",
         &[
@@ -35,11 +35,10 @@ const KNOWN: &[(&str, &[&str])] = &[
             "C20",
         ],
     ),
-    // Nor can one be made to forget what others may want to know of the past.
+    // Nor may a shared server be made to drop history.
     ("etcd by url", &["F11", "F12", "L06", "F05", "T09", "T10", "T18", "T19", "T20", "T21", "T24"]),
-    // Its tokens are numbers of its transactions, which nobody can set either. Requests belong to a session, which has one connection
-    // at a time: TCP lets nothing come twice on it, and what comes on another one ends the first. Its client has a thread that a
-    // fork has not: ADR 14.
+    // Its tokens are transaction ids, which cannot be set either. A session has one connection at a time: TCP delivers nothing twice on
+    // it, and a second connection ends the first. Its client has a thread that a fork lacks: ADR 14.
     ("zookeeper", &["F11", "F12", "T04", "T20", "C20"]),
     (
         "zookeeper by url",
@@ -47,16 +46,16 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a store declares by [having no notifications](Harness::notifications): no label, because what needs them shares its label
-/// with what does not.
+/// What a store without [notifications](Harness::notifications) declares implicitly. It is not a label, because cases that need
+/// notifications share labels with cases that do not.
 const NO_NOTIFICATIONS: &Declared =
     &Declared { id: "NOTIFICATIONS", reason: "the store has none, and waiters look again by themselves" };
 
-/// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it, in one line
-/// of JSON behind `declared:`, with the store, the labels, how many cases they hide, and of how many.
+/// Checks that each declaration of a backend is allowed, has a reason, and hides no other label. Prints one line of JSON behind
+/// `declared:` with the store, the labels, the number of skipped cases, and the number of all cases.
 ///
 /// # Panics
-/// If it does not.
+/// If a declaration fails the check.
 pub fn check_declarations<H: Harness>() {
     say(&format!("declared: {}", checked(H::store(), H::declared(), H::notifications())));
 }
@@ -79,7 +78,7 @@ fn checked(store: &str, declared: &'static [Declared], notifications: bool) -> V
     json!({ "store": store, "labels": labels, "cases": hidden, "of": all.len() })
 }
 
-/// What keeps a case from being run in that mode: its labels are declared, or it needs notifications, and there are none.
+/// Why a case is skipped in that mode, if it is: its labels are declared, or it needs notifications and there are none.
 pub(crate) fn not_run(
     case: &Case,
     mode: Mode,
@@ -90,7 +89,7 @@ pub(crate) fn not_run(
     declaration(case, declared).or_else(untold)
 }
 
-/// What keeps a case from being run, if all of its labels are declared.
+/// The declaration that skips a case, if all of its labels are declared.
 pub(crate) fn declaration(case: &Case, declared: &'static [Declared]) -> Option<&'static Declared> {
     let find = |id: &str| declared.iter().find(|declared| declared.id == id);
     let first = case.ids.iter().find_map(|id| find(id))?;
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_for_a_store_is_what_anybody_may_declare_and_tokens_that_nobody_can_set() {
+    fn a_known_store_declares_what_any_may_and_tokens_that_nobody_can_set() {
         let others = |id: &&&str| !ANYBODY.contains(*id);
         for (store, allowed) in KNOWN {
             let beyond: Vec<_> = allowed.iter().filter(others).collect();

@@ -1,4 +1,4 @@
-//! [`Excuse`]: a failure that counts for nothing, because the machine stood still just then; and what else is written down as one.
+//! [`Excuse`]: a failure that does not count, because the machine stood still at that time or a cluster was down.
 
 use std::{
     env,
@@ -13,13 +13,13 @@ use serde_json::json;
 use crate::{
     audit::is_about_safety,
     output::say,
-    witness::{Pressure, STALL, Stall, Testimony},
+    stall_detector::{Pressure, STALL, Stall, StallSource},
 };
 
-/// Names the file to which each excuse is appended, as a line of JSON. Without it, an excuse is only printed.
+/// Names the file to which excuses are appended as lines of JSON. Without it they are only printed.
 const VARIABLE: &str = "DISTLOCK_EXCUSES";
 
-/// A failure of a scenario that holds the machine to a time, and the stall that overlaps it.
+/// A failure of a timing-sensitive scenario, and the stall that explains it.
 #[derive(Clone, Debug)]
 pub(crate) struct Excuse {
     message: String,
@@ -30,26 +30,26 @@ pub(crate) struct Excuse {
 }
 
 impl Excuse {
-    /// What excuses a failure with that message, if anything does.
+    /// The excuse for a failure with that message, if there is one.
     ///
     /// Nothing excuses a broken promise of safety: see [`safety`](crate::audit::safety). Any other failure is excused by a
-    /// [`Stall`] of at least an eighth of the ttl of which some lies within one ttl before it: what is renewed thrice in a
-    /// ttl and was late only before that has had its time to recover, and what is shorter costs no lease.
+    /// [`Stall`] of at least an eighth of the ttl that overlaps the last ttl before the failure. A lease is renewed three times in a
+    /// ttl, so it has recovered from earlier stalls, and shorter stalls cost no lease.
     pub(crate) fn find(
         message: &str,
         failed: Instant,
         ttl: Duration,
-        witness: &dyn Testimony,
+        detector: &dyn StallSource,
     ) -> Option<Self> {
         if is_about_safety(message) {
             return None;
         }
         let explains = |stall: &Stall| stall.overlaps(ttl, failed) && stall.lasted() >= STALL.max(ttl / 8);
-        let stall = witness.stalls().into_iter().filter(explains).max_by_key(Stall::lasted)?;
-        Some(Self { message: message.to_owned(), ttl, failed, stall, pressure: witness.pressure() })
+        let stall = detector.stalls().into_iter().filter(explains).max_by_key(Stall::lasted)?;
+        Some(Self { message: message.to_owned(), ttl, failed, stall, pressure: detector.pressure() })
     }
 
-    /// As a line for those who count.
+    /// The line of JSON.
     pub(crate) fn line(&self, test: &str, store: &str) -> String {
         json!({
             "test": test,
@@ -65,21 +65,21 @@ impl Excuse {
         .to_string()
     }
 
-    /// Writes it down, where it is seen in every run.
+    /// Prints it, and appends it to the file.
     ///
     /// # Panics
-    /// If it cannot be written: what is not counted is not excused.
+    /// If it cannot be written: a failure that is not counted is not excused.
     pub(crate) fn record(&self, test: &str, store: &str) {
         write_down(&self.line(test, store));
     }
 }
 
-/// Writes down that a test counts for nothing and is repeated, because its store was away for so long that no lock could be kept: for
-/// tests that break a cluster, which takes the time that it takes to be whole again. It is a line on standard error and, as the excuses
-/// of the suite are, in the file that `DISTLOCK_EXCUSES` names, whose lines the gate counts.
+/// Records that a test is repeated because its store was unavailable for so long that no lock could be kept. It is meant for tests that
+/// break a cluster, since the time that an election takes has no bound. Like the excuses of the suite, it is a line on standard error
+/// and in the file that `DISTLOCK_EXCUSES` names. The gate counts these lines.
 ///
 /// # Panics
-/// If it cannot be written: what is not counted is not excused.
+/// If it cannot be written: a failure that is not counted is not excused.
 pub fn excused_by_outage(test: &str, store: &str, outage: Duration) {
     write_down(&outage_line(test, store, outage));
 }

@@ -1,13 +1,9 @@
-//! [`Faulty`]: a layer that goes wrong as it is told to.
+//! [`Faulty`]: a layer that injects faults on request.
 
-use std::{
-    collections::VecDeque,
-    panic::resume_unwind,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Keeper, Lease, Renewal, Standing,
     Step, WaitMode,
@@ -15,8 +11,8 @@ use lock_core::{
 
 use crate::{Gate, Layer};
 
-/// A layer that loses, delays and refuses requests. Without orders it changes nothing, but that a session is kept until its client is
-/// gone: what arrives late is to find it. Its clones take the same orders.
+/// A layer that loses, delays and refuses requests. Without faults it only keeps the session of its client open until the client is
+/// dropped, so that late requests find it. Clones share their faults.
 #[derive(Clone, Debug, Default)]
 pub struct Faulty {
     script: Arc<Mutex<Script>>,
@@ -33,14 +29,14 @@ pub enum Verb {
     Leave,
 }
 
-/// What goes wrong with a request.
+/// What happens to a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// It never arrives, and the client learns only that there was no answer in time.
+    /// It never arrives, and the client gets a timeout.
     LoseRequest,
-    /// It is carried out, and the client learns only that there was no answer in time.
+    /// It is carried out, and the client gets a timeout.
     LoseReply,
-    /// It is carried out, and its answer is lost with this error, as when the connection breaks.
+    /// It is carried out, and the client gets this error, as when the connection breaks before the reply.
     FailReply(BackendErrorKind),
     /// It is refused with an error, and not carried out.
     Fail(BackendErrorKind),
@@ -48,11 +44,11 @@ pub enum Fault {
     FailUnsent(BackendErrorKind),
     /// It is carried out after this time.
     DelayRequest(Duration),
-    /// It is carried out at once, and its answer comes after this time.
+    /// It is carried out at once, and its reply comes after this time.
     DelayReply(Duration),
-    /// It is on its way until the gate opens, and then carried out, even if the client has dropped its future.
+    /// It is in flight until the gate opens, and carried out then, even if the client has dropped its future.
     InFlight(Gate),
-    /// It is carried out at once, and its answer comes when the gate opens.
+    /// It is carried out at once, and its reply comes when the gate opens.
     HoldReply(Gate),
     /// The backend panics.
     Panic,
@@ -72,22 +68,22 @@ struct Plan {
 }
 
 impl Faulty {
-    /// Does this to the next call of a verb that has no order yet.
+    /// Adds a fault for one call of a verb, after those that were added before.
     pub fn next(&self, verb: Verb, fault: Fault) {
         self.plan(verb, |plan| plan.next.push_back(Some(fault)));
     }
 
-    /// Leaves the next call of a verb that has no order yet alone.
+    /// Lets one call of a verb pass, after the faults that were added before.
     pub fn pass(&self, verb: Verb) {
         self.plan(verb, |plan| plan.next.push_back(None));
     }
 
-    /// Does this to every call of a verb from now on, after those that [`next`](Self::next) named.
+    /// Sets the fault of every call of a verb after those that [`next`](Self::next) and [`pass`](Self::pass) decide.
     pub fn always(&self, verb: Verb, fault: Fault) {
         self.plan(verb, |plan| plan.always = Some(fault));
     }
 
-    /// Takes back all orders for a verb.
+    /// Removes all faults of a verb.
     pub fn heal(&self, verb: Verb) {
         self.plan(verb, |plan| {
             plan.always = None;
@@ -101,7 +97,7 @@ impl Faulty {
         self.plan(verb, |plan| plan.calls)
     }
 
-    /// How often the answer to a verb, or its error, was given to the client.
+    /// How often a call of a verb has returned to the client.
     #[must_use]
     pub fn answers(&self, verb: Verb) -> usize {
         self.plan(verb, |plan| plan.answers)
@@ -115,11 +111,11 @@ impl Faulty {
     }
 
     fn plan<T>(&self, verb: Verb, change: impl FnOnce(&mut Plan) -> T) -> T {
-        let mut script: MutexGuard<'_, Script> = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = self.script.lock();
         change(&mut script.plans[verb as usize])
     }
 
-    /// Carries out a request, and counts its answer.
+    /// Carries out a request, and counts its return.
     async fn ask<T: Send + 'static>(
         &self,
         verb: Verb,
@@ -130,7 +126,7 @@ impl Faulty {
         answer
     }
 
-    /// Carries out a request as the fault says. `request` is the verb of the store behind.
+    /// Carries out a request with its fault. `request` is the call of the store behind.
     async fn carry_out<T: Send + 'static>(
         &self,
         verb: Verb,
@@ -164,7 +160,7 @@ impl Faulty {
                 let (answer, answered) = tokio::sync::oneshot::channel();
                 Keeper::shared().spawn(async move {
                     gate.pass().await;
-                    // Whether anybody still waits for the answer is no matter to the store.
+                    // The client may have gone; the store does not care.
                     let _ = answer.send(request.await);
                 });
                 answered.await.map_err(|_| timed_out())
@@ -179,7 +175,7 @@ impl Faulty {
     }
 }
 
-/// Needs no runtime where it is awaited.
+/// Sleeps on the keeper's timer, so that the caller needs no runtime.
 async fn pause(time: Duration) {
     let keeper = Keeper::shared();
     keeper.sleep_until(keeper.now() + time).await;

@@ -1,25 +1,24 @@
-//! [`Footprint`]: what clients have at a server; [`Usage`]: what they have of the machine.
+//! [`Footprint`]: what clients use at a server. [`Usage`]: what this process uses of the machine.
 
-/// What the clients of a case have at the server now.
+/// What the clients of a case use at the server now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Keys, nodes or rows in which somebody holds or waits, those of the dead included until they are removed. None if nobody does.
+    /// Keys, nodes or rows of holders and waiters, those of dead ones included until they are removed.
     pub queues: u64,
-    /// What is kept on purpose when a queue is empty: token counters, one for each name at the most, and marks by which a
-    /// late request is known.
+    /// What is kept on purpose when a queue is empty: token counters, at most one for each name, and tombstones for late requests.
     pub kept: u64,
-    /// Sessions, or leases that entries share. None in a store where each entry has its own.
+    /// Sessions, or leases that entries share. Zero in a store where each entry has its own.
     pub sessions: u64,
     /// Connections.
     pub connections: u64,
     /// Subscriptions, watches, or listeners for hints.
     pub subscriptions: u64,
-    /// The memory in use, in bytes, if the server tells and serves nobody else.
+    /// The memory in use, in bytes, if the server reports it and has no other clients.
     pub memory: Option<u64>,
 }
 
 impl Footprint {
-    /// What is there only while somebody uses it, each figure by its name.
+    /// The figures that are zero when there are no clients, with their names.
     pub(crate) fn in_use(&self) -> [(&'static str, u64); 4] {
         [
             ("queues", self.queues),
@@ -29,7 +28,7 @@ impl Footprint {
         ]
     }
 
-    /// Whether nobody uses anything.
+    /// Whether all of these figures are zero.
     pub(crate) fn is_of_nobody(&self) -> bool {
         self.in_use().iter().all(|(_, count)| *count == 0)
     }
@@ -38,11 +37,11 @@ impl Footprint {
 /// What this process uses now, as the operating system counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Of the machine's memory, in bytes. It is counted in pages, and an allocator gives few of them back: a measure of what
-    /// a user pays, and none of what is left behind.
+    /// Resident memory, in bytes. It is counted in pages, of which an allocator returns few: it tells what a user pays, and not what is
+    /// leaked.
     pub memory: u64,
-    /// Of the heap of the C library, in bytes: what was allocated and not freed, by this program and by libraries written in
-    /// C. It is also the heap of Rust, unless a test names a global allocator. `None` where the C library is not glibc.
+    /// The heap of the C library, in bytes: what this program and C libraries have allocated and not freed. Rust uses it as well, unless
+    /// the test sets a global allocator. `None` where the C library is not glibc.
     pub heap: Option<u64>,
     /// Open files and sockets.
     pub files: u64,
@@ -51,12 +50,12 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What is given back when nobody uses it any more, each figure by its name.
+    /// The figures that go back when clients are dropped, with their names.
     pub(crate) fn in_use(&self) -> [(&'static str, u64); 2] {
         [("files", self.files), ("threads", self.threads)]
     }
 
-    /// None on systems other than Linux: there, only the server is looked at.
+    /// The current usage. `None` on systems other than Linux, where only the server is checked.
     ///
     /// # Panics
     /// If `/proc` is not as Linux has it, or the heap not as glibc has it.
@@ -72,7 +71,7 @@ impl Usage {
             number.unwrap_or_else(|| panic!("no {name} in {status}"))
         };
         let files = std::fs::read_dir("/proc/self/fd").expect("a process can list its own files").count();
-        // One of them is the list itself.
+        // The listing itself is one of them.
         let files = files as u64 - 1;
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         let heap = Some(heap());
@@ -82,7 +81,7 @@ impl Usage {
     }
 }
 
-/// What the heap has of the system, without the pieces of it that are free.
+/// What the heap has obtained from the system, less its free blocks.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn heap() -> u64 {
     use malloc_info::info::{SystemType, TotalType};

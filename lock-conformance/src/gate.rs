@@ -1,10 +1,10 @@
-//! [`Gate`]: holds somebody up until told otherwise.
+//! [`Gate`]: blocks tasks until it is opened.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A gate that is closed until it is opened, once. Clones are the same gate.
+/// A gate that starts closed, and stays open once opened. Clones are the same gate.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<State>);
 
@@ -21,7 +21,7 @@ impl Gate {
         Self(Arc::new(State { open: watch::Sender::new(false), waiting: watch::Sender::new(0) }))
     }
 
-    /// Lets everybody pass, now and later.
+    /// Opens it for good.
     pub fn open(&self) {
         self.0.open.send_replace(true);
     }
@@ -36,7 +36,7 @@ impl Gate {
         let _ = self.0.open.subscribe().wait_for(|open| *open).await;
     }
 
-    /// Waits until somebody has arrived at the gate.
+    /// Waits until a task has arrived at the gate.
     ///
     /// # Cancel safety
     /// Safe to drop.

@@ -1,11 +1,11 @@
-//! [`Harness`]: what a backend brings to the suite.
+//! [`Harness`]: what a backend provides to the suite.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
 
-use crate::{Case, ServerControl, Wire};
+use crate::{Case, Layer, ServerControl, Wire};
 
 /// A store for one case, and clients of it.
 #[async_trait]
@@ -21,16 +21,16 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     where
         Self: Sized;
 
-    /// The target of what the client of the store logs by itself, a line for each connect that fails, if it does: neither the backend nor
-    /// the suite can count what is the same in it, and users have to filter it. What is bounded is how often the backend has it
-    /// connect. `None` for most.
+    /// The `tracing` target under which the store's client library logs a line for each failed connect, if it does. The suite does not
+    /// count those lines, because the backend cannot merge them; it only bounds how often the backend tries to connect. `None` for
+    /// most.
     fn client_logs(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether clients are told of their turn and of evictions. If not, as the [`polls`](lock_core::Guarantees::polls) of the store's
-    /// guarantees have to say, what then cannot be shown is not run, but printed and counted as what is
-    /// [declared](Self::declared). True for most.
+    /// Whether the store notifies clients of grants and evictions. It has to agree with the [`polls`](lock_core::Guarantees::polls) of the
+    /// store's guarantees. Cases that show nothing without notifications are not run then, but printed and counted like
+    /// [declared](Self::declared) ones. True for most.
     #[must_use]
     fn notifications() -> bool
     where
@@ -39,9 +39,9 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Why nobody can tell by the waiters whether their notifications were cut, if that is so: clients learn by themselves of a grant
-    /// that they were not told of, as by a look at what they watched before; or a cut breaks the connections that others release by, so
-    /// that waiters listen again by then. [`find_cuts`](crate::find_cuts) checks nothing there. `None` for most.
+    /// Why waiters behave the same whether or not their notifications were cut, if they do. For example: clients find an unannounced
+    /// grant by themselves when they look at what they watched; or a cut also breaks the connections for releases, so that waiters have
+    /// subscribed again before the next release. [`find_cuts`](crate::find_cuts) checks nothing then. `None` for most.
     #[must_use]
     fn cuts_show_nothing() -> Option<&'static str>
     where
@@ -50,31 +50,31 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// A store for one case alone: a server of its own, or a corner of a shared one where the case leaves the server
-    /// alone, as [`Case::ids`] tells. It is made on a runtime that lives longer than that of the case. Panics if there is no
-    /// server: a case must not pass without one.
+    /// A store for one case: its own server, or its own namespace on a shared one if the labels of the case
+    /// ([`Case::ids`]) show that it leaves the server alone. It is created on a runtime that outlives that of the case. Panics if there
+    /// is no server: a case must not pass without one.
     async fn start(case: &'static Case) -> Self
     where
         Self: Sized;
 
-    /// The store that another process reached under [`address`](Self::address).
+    /// The store at this [`address`](Self::address), from another process.
     async fn attach(address: &str) -> Self
     where
         Self: Sized;
 
     /// Where other processes find the store. `None` if they cannot, as with a store in the memory of this process: then
-    /// [`World::process`](crate::World::process) gives a client that crashes as a process would.
+    /// [`TestEnv::process`](crate::TestEnv::process) returns a client of this process that crashes as a process would.
     fn address(&self) -> Option<String>;
 
     /// A new client, as a new process would make it.
     async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend>;
 
-    /// The connection that a proxy can stand in. `None` if there is none, as with a store in the memory of this process:
-    /// then the cases that need one are [declared](Self::declared).
+    /// The connection that a proxy can be inserted into. `None` if there is none, as with a store in the memory of this process:
+    /// then the cases that need one have to be [declared](Self::declared).
     fn wire(&self) -> Option<&dyn Wire>;
 
-    /// How far behind the asking a deadline may be counted, where what proves a lease is made now and then and not with each
-    /// renewal: so deadlines move in steps of this. `ttl` is the one that was granted. Nothing for most.
+    /// How much earlier than the request a deadline may be counted from. Where sessions are kept alive by heartbeats, a renewal proves the
+    /// lease as of the last heartbeat, so deadlines move in steps of this size. `ttl` is the granted one. Zero for most.
     fn deadline_step(&self, ttl: Duration) -> Duration {
         let _ = ttl;
         Duration::ZERO
@@ -84,7 +84,7 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     fn server(&self) -> &dyn ServerControl;
 }
 
-/// A label that a store cannot meet. A case that carries nothing else is not run, but printed and counted.
+/// A label that a store cannot meet. A case with no other label is not run, but printed and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The label.
@@ -92,3 +92,6 @@ pub struct Declared {
     /// Why the store cannot meet it: half a sentence.
     pub reason: &'static str,
 }
+
+/// Creates the bug of a new client. The harness is that of the store, for bugs that have to reach it themselves.
+pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;

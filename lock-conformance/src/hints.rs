@@ -1,4 +1,4 @@
-//! [`Silent`] and [`HintsOnly`]: the two ways in which a waiter learns of its turn, each alone.
+//! [`NoHints`] and [`HintsOnly`]: waiters that only poll, and waiters that only listen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,21 +8,20 @@ use lock_core::{Backend, BackendError, BootTime, Entry, Keeper, Standing, Step, 
 
 use crate::Layer;
 
-/// No hint ever comes: the stream ends at once, and waiters look again on a timer.
+/// Removes all hints: the stream ends at once, and waiters look again on a timer.
 #[derive(Clone, Debug, Default)]
-pub struct Silent {
-    /// What tells the time, and how often to look: see [`Silent::looking_every`].
+pub struct NoHints {
+    /// The clock, and how often to look: see [`NoHints::looking_every`].
     often: Option<(Keeper, Duration)>,
 }
 
-/// Nobody is told when to look again: waiters depend on hints, but for the look that keeps their own lease alive at a
-/// third of the ttl.
+/// Removes the times to look again: waiters depend on hints, and only look on their own to keep their lease alive, at a third of the
+/// ttl.
 #[derive(Clone, Copy, Debug)]
 pub struct HintsOnly;
 
-impl Silent {
-    /// Without hints, and with looking again after this time at the latest. [`default`](Self::default) leaves the times to
-    /// look again as they are.
+impl NoHints {
+    /// Without hints, and with a look at least this often. [`default`](Self::default) leaves the times to look again as they are.
     #[must_use]
     pub fn looking_every(pause: Duration, keeper: Keeper) -> Self {
         Self { often: Some((keeper, pause)) }
@@ -30,7 +29,7 @@ impl Silent {
 }
 
 #[async_trait]
-impl Layer for Silent {
+impl Layer for NoHints {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,

@@ -1,16 +1,17 @@
-//! [`Impostor`]: a server that clients should tell nothing.
+//! [`Impostor`]: a server that clients must not send anything to.
 
 use std::{
     io::{self, Read},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use lock_core::sync::{Mutex, MutexGuard};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned, crypto::ring::default_provider,
     pki_types::PrivatePkcs8KeyDer, version::TLS13,
@@ -21,16 +22,16 @@ use crate::{
     certificates::{Authority, Issued},
 };
 
-/// A server on a port of this machine that keeps what it is told, and never says anything but what TLS has it say.
+/// A server on a local port that records what it receives, and sends nothing beyond the TLS handshake.
 ///
-/// Its thread ends with the process.
+/// Its thread runs until the process ends.
 #[derive(Debug)]
 pub struct Impostor {
     port: u16,
     notes: Arc<Notes>,
 }
 
-/// What it knows of its clients.
+/// What it has recorded.
 #[derive(Debug, Default)]
 struct Notes {
     heard: Mutex<Vec<u8>>,
@@ -38,10 +39,10 @@ struct Notes {
 }
 
 impl Impostor {
-    /// One that shows this certificate.
+    /// A server with this certificate.
     ///
     /// # Panics
-    /// If the certificate cannot be shown, or no port can be had.
+    /// If the certificate cannot be used, or there is no free port.
     #[must_use]
     pub fn with(issued: &Issued) -> Self {
         let key = PrivatePkcs8KeyDer::from(issued.key.serialize_der());
@@ -52,21 +53,21 @@ impl Impostor {
             .with_no_client_auth()
             .with_single_cert(vec![issued.certificate.der().clone()], key.into())
             .expect("a certificate that was just made can be shown");
-        // Clients of HTTP/2 insist on it, and others do not ask.
+        // HTTP/2 clients insist on it; others do not offer any.
         config.alpn_protocols = vec![b"h2".to_vec()];
         Self::listen(Some(Arc::new(config)))
     }
 
-    /// One that does not speak TLS.
+    /// A server without TLS.
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If there is no free port.
     #[must_use]
     pub fn without_tls() -> Self {
         Self::listen(None)
     }
 
-    /// Those whom no client may take for `localhost` if it trusts nobody but `authority`, and what is wrong with each.
+    /// Servers that a client which only trusts `authority` must not accept as `localhost`, each with what is wrong with it.
     ///
     /// # Panics
     /// As [`with`](Self::with) does.
@@ -89,13 +90,13 @@ impl Impostor {
         self.port
     }
 
-    /// How many clients have come.
+    /// How many clients have connected.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.notes.clients.load(Ordering::Acquire)
     }
 
-    /// What they have said: of one with TLS, that to which they gave its protection.
+    /// What clients have sent; with TLS, the decrypted application data.
     #[must_use]
     pub fn heard(&self) -> Vec<u8> {
         self.notes.lock().clone()
@@ -110,7 +111,7 @@ impl Impostor {
             for socket in listener.incoming().map_while(Result::ok) {
                 let (tls, notes) = (tls.clone(), Arc::clone(&theirs));
                 notes.clients.fetch_add(1, Ordering::AcqRel);
-                // Who is refused ends with an error, which is what is wanted.
+                // A client that refuses the certificate ends with an error, as it should.
                 thread::spawn(move || notes.take(socket, tls));
             }
         });
@@ -138,7 +139,6 @@ impl Notes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Each change to it is whole.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 }

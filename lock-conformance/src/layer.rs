@@ -1,4 +1,4 @@
-//! [`Layer`]: what stands between a client and its store, and changes what goes through.
+//! [`Layer`]: middleware between a client and its store.
 
 use std::{fmt, sync::Arc};
 
@@ -8,10 +8,8 @@ use lock_core::{
     LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
 };
 
-use crate::Harness;
-
-/// Each verb as it goes through, given the store behind. What a layer says nothing of is passed on as it is: a bug is a
-/// layer that says the wrong thing.
+/// A wrapper around the verbs of a backend, like a middleware. Each method gets the store behind, and by default passes the call on.
+/// Bugs are layers that change something.
 #[async_trait]
 pub trait Layer: fmt::Debug + Send + Sync + 'static {
     /// [`Backend::enter`].
@@ -51,16 +49,13 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A layer that changes nothing, to see that a case passes without a bug.
+/// A layer that changes nothing, to check that a case passes without a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Sound;
 
 impl Layer for Sound {}
 
-/// Gives each new client of a store a bug. The harness is that of the store, which some bugs have to reach on their own.
-pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;
-
-/// A store as it is seen through a layer.
+/// A store behind a layer.
 #[derive(Clone, Debug)]
 pub struct Layered {
     store: Arc<dyn Backend>,
@@ -68,7 +63,7 @@ pub struct Layered {
 }
 
 impl Layered {
-    /// That store, through that layer.
+    /// Puts a layer before a store.
     #[must_use]
     pub fn new(store: Arc<dyn Backend>, layer: Arc<dyn Layer>) -> Self {
         Self { store, layer }

@@ -1,43 +1,42 @@
-//! The suite that every backend passes: one test for each promise, each under a name that states it.
+//! The conformance suite for backends: one test for each promise, each named after it.
 //!
-//! A backend brings a [`Harness`], which makes clients of a store and controls its server, and one line:
+//! A backend provides a [`Harness`], which creates clients of a store and controls its server, and one line:
 //!
 //! ```text
 //! lock_conformance::suite!(MyHarness);
 //! ```
 //!
-//! in a `tests/conformance.rs` of its own. It expands to one `#[test]` for each case, grouped in modules, so that no
-//! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
-//! and counted; and so is each test that [ran nothing](ran_nothing).
+//! in its own `tests/conformance.rs`. The line expands to one `#[test]` for each case, grouped in modules, so that no
+//! backend can leave one out. A backend [declares](Harness::declared) what its store cannot meet, with a reason; each declaration, and
+//! each test that [ran nothing](ran_nothing), is printed and counted.
 //!
-//! `docs/writing-a-backend.md` goes from an empty crate to the passing suite. The harness of the memory backend, in
-//! `tests/memory_harness` of this crate, is a whole one to start from, and `tests/memory_polling.rs` one of a store without
-//! notifications; those of `examples/postgres-backend` and of `lock-redis` start server processes.
+//! `docs/writing-a-backend.md` leads from an empty crate to the passing suite. To start from, there are the harness of the memory
+//! backend (`tests/memory_harness` in this crate), one for a store without notifications (`tests/memory_polling.rs`), and two that
+//! start server processes (in `examples/postgres-backend` and `lock-redis`).
 //!
-//! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
-//! keeps and cuts what goes over it, or a [`Relay`], which knows the protocol, and doubles requests and keeps answers. What has
-//! no wire declares those cases.
+//! If clients reach the store over a connection, the harness exposes it as a [`Wire`]. The suite then inserts a [`Proxy`], which
+//! loses, delays, holds and cuts bytes, or a [`Relay`], which knows the protocol, sends requests twice and holds answers. A store
+//! without a wire declares those cases.
 //!
-//! When a case is over, its runtime ends, and with it all that still waits or holds there. Then the store must hold nothing,
-//! and the server know nobody, but for what crashed clients and killed processes had, and entries that the case had made
-//! by calling the verbs itself.
+//! When a case ends, its runtime is shut down, and with it everything that still waits or holds there. After that the store must be
+//! empty and the server must have no clients. Exempt is what crashed clients and killed processes left, and entries that the case
+//! created by calling the verbs itself.
 //!
-//! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
-//! nothing), and exactly what must never happen too early. Those that need a lease to be renewed in time are repeated once if
-//! the machine stood still when they failed, as an independent witness tells; never if they found a promise of
-//! [safety](audit::safety) broken. Each such excuse is a line on the standard error, and in the file that the variable
-//! `DISTLOCK_EXCUSES` names.
+//! What must happen has to happen within [`SLACK`], which is generous, so that a busy machine fails nothing. What must not happen too
+//! early is checked exactly. A case that needs leases to be renewed in time is repeated once if the machine stood still when it failed,
+//! as an independent detector has measured; never if a promise of [safety](audit::safety) was broken. Each such excuse is a line on
+//! standard error, and in the file that the variable `DISTLOCK_EXCUSES` names.
 //!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
-//! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
-//! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
+//! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
+//! | checking histories of any lock, and simulations | [`history`], [`simulation`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
-//! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+//! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -47,6 +46,8 @@ pub mod cases;
 #[cfg(feature = "tls")]
 mod certificates;
 mod client;
+mod client_process;
+mod client_registry;
 mod command;
 mod connections;
 mod critical;
@@ -61,35 +62,34 @@ pub mod history;
 #[cfg(feature = "tls")]
 mod impostor;
 mod layer;
+mod leak_check;
 mod output;
-mod own_process;
 pub mod polls;
 mod port;
-mod process;
 mod proxy;
 mod ran_nothing;
-mod register;
 mod relay;
-mod residue;
 mod rival;
 mod run;
+mod self_test;
 mod server;
 mod server_process;
 mod server_program;
 mod signals;
-mod silence;
 pub mod simulation;
+mod stall_detector;
 mod suite;
+mod test_env;
+mod test_server;
 mod volume;
 mod wire;
-mod witness;
-mod world;
 
 pub use self::{
     alone::alone,
     audit::SLACK,
     case::{Case, Mode, REQUIRED},
     client::Client,
+    client_process::ClientProcess,
     command::{Command, Reply, Side},
     connections::connections_to,
     critical::{Critical, Inside},
@@ -98,24 +98,23 @@ pub use self::{
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
     gate::Gate,
-    harness::{Declared, Harness},
-    hints::{HintsOnly, Silent},
-    layer::{Layer, Layered, MakeBug, Sound},
-    own_process::OwnProcess,
+    harness::{Declared, Harness, MakeBug},
+    hints::{HintsOnly, NoHints},
+    layer::{Layer, Layered, Sound},
     port::Port,
-    process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
     rival::Rival,
     run::{contend, finds, run},
+    self_test::{find_cuts, find_silence},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
-    silence::{find_cuts, find_silence},
+    test_env::TestEnv,
+    test_server::TestServer,
     volume::volume,
     wire::Wire,
-    world::World,
 };
 #[cfg(feature = "tls")]
 pub use self::{

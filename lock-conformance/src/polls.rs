@@ -1,4 +1,4 @@
-//! Dropping a future at every point at which it can be dropped.
+//! Dropping a future at every await point.
 
 use std::{
     future::{Future, poll_fn},
@@ -6,11 +6,11 @@ use std::{
     task::Poll,
 };
 
-/// Polls a future `polls` times, each time when it was woken, and then drops it. Gives its output if it was ready
-/// before. With 0 it is dropped without having been polled.
+/// Polls a future `polls` times, each time after a wake-up, and then drops it. Returns the output if the future was ready before that.
+/// With 0 the future is dropped unpolled.
 ///
 /// # Cancel safety
-/// Dropping it drops the future.
+/// The given future is dropped as well.
 pub async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -28,13 +28,13 @@ pub async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<
     .await
 }
 
-/// Runs `attempt` with 0, 1, 2, … polls until it is ready, and `audit` after each that was dropped before. An attempt
-/// that is not ready after `most` polls ends it, for those that wait for something which does not come.
+/// Runs `attempt` with 0, 1, 2, … polls until one is ready, and `audit` after each that was dropped. It stops at `most` polls, for
+/// attempts that wait for something which does not happen.
 ///
-/// Gives the number of polls of the last attempt, and its output if it was ready.
+/// Returns the number of polls of the last attempt, and its output if it was ready.
 ///
 /// # Cancel safety
-/// Dropping it drops the attempt that is under way.
+/// The current attempt is dropped as well.
 pub async fn at_every_poll<T, A, B>(
     most: usize,
     mut attempt: impl FnMut() -> A,

@@ -1,4 +1,4 @@
-//! [`Rival`]: another client that tries all the time to take a lock that is held.
+//! [`Rival`]: another client that keeps trying to take a held lock.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::{SLACK, audit::safety};
 
-/// How long it pauses between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Looks whether a lock can be had that somebody holds. It takes no error for a failure: that a store in trouble does not answer
-/// for a moment is no news. But only answers show anything, so it asks for a number of them.
+/// Checks that a held lock is not granted to another client. Errors are no failure, since a store in trouble may not answer for a
+/// while. But only answers show anything, so it requires a number of them.
 #[derive(Debug)]
 pub struct Rival<'a> {
     guard: &'a Guard,
@@ -21,16 +21,16 @@ pub struct Rival<'a> {
 }
 
 impl<'a> Rival<'a> {
-    /// How many answers show that a lock cannot be had.
+    /// How many refusals show that the lock is held.
     pub const ENOUGH: u32 = 20;
 
-    /// A rival of that guard. `lock` is the same lock, from a client of its own.
+    /// A rival of that guard. `lock` is the same lock on another client.
     #[must_use]
     pub fn new(guard: &'a Guard, lock: Lock) -> Self {
         Self { guard, lock, tries: 0, answered: 0 }
     }
 
-    /// Tries once, and pauses.
+    /// Tries once, and sleeps for the pause.
     ///
     /// # Panics
     /// If the lock is granted while the guard holds it.
@@ -52,7 +52,7 @@ impl<'a> Rival<'a> {
         self.tries_enough_within(SLACK * 2).await;
     }
 
-    /// Tries until something has happened, and then until [`ENOUGH`](Self::ENOUGH) more tries were answered. Returns what happened.
+    /// Tries while a future runs, and then until [`ENOUGH`](Self::ENOUGH) more tries were answered. Returns the output of the future.
     ///
     /// # Panics
     /// As [`tries_enough`](Self::tries_enough).
@@ -95,7 +95,7 @@ mod tests {
     const NAME: &str = "contested";
 
     #[tokio::test]
-    async fn a_rival_who_is_always_refused_is_content() {
+    async fn a_rival_that_is_always_refused_is_content() {
         let store = Memory::new();
         let guard = lock(store.clone()).acquire().await.unwrap();
         let mut rival = Rival::new(&guard, lock(store));

@@ -1,4 +1,4 @@
-//! Running one case, and being the other process.
+//! Running one case, and running as a client process.
 
 use std::{
     io::{BufRead, Write},
@@ -10,22 +10,22 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, World, alone,
+    Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, TestEnv, alone,
     cases::{self, resources},
+    client_process::{MARK, VARIABLE},
+    client_registry::ClientRegistry,
     command::Interpreter,
     declarations::not_run,
+    leak_check,
     output::said,
-    process::{MARK, VARIABLE},
     ran_nothing,
-    register::Register,
-    residue,
-    world::Stated,
+    test_env::StoreInfo,
 };
 
-/// When a case that neither succeeds nor fails is given up.
+/// When a case that hangs is given up.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs one case on a store of its own. What [`suite!`](crate::suite) expands to.
+/// Runs one case on its own store. [`suite!`](crate::suite) expands to calls of it.
 ///
 /// # Panics
 /// If the promise is broken, or the case is not over within two minutes.
@@ -40,7 +40,7 @@ pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
     carry_out::<H>(case, mode, None);
 }
 
-/// Where its test stands in the suite.
+/// The path of its test.
 fn path(case: &Case, mode: Mode) -> String {
     let mode = match mode {
         Mode::Both => "",
@@ -50,8 +50,8 @@ fn path(case: &Case, mode: Mode) -> String {
     format!("{mode}{}::{}", case.group, case.name)
 }
 
-/// Runs one case on a store of its own, whose clients have a bug, and gives what the case says of it. `None` if it has
-/// nothing to say. Contenders in processes of their own have no bug.
+/// Runs one case on its own store with a bug in every client, and returns the message with which the case fails. `None` if it passes.
+/// Client processes do not have the bug.
 ///
 /// # Panics
 /// If the case is not in the suite.
@@ -65,21 +65,21 @@ pub fn finds<H: Harness>(group: &str, name: &str, bug: MakeBug) -> Option<String
 fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) {
     let limit = limit(case);
     let (servers, clients) = (runtime(), runtime());
-    let register = Arc::new(Register::default());
+    let registry = Arc::new(ClientRegistry::default());
     let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
-    let stated = Stated { store: H::store(), notifications: H::notifications() };
-    let world = World::new(stated, Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    let info = StoreInfo { store: H::store(), notifications: H::notifications() };
+    let env = TestEnv::new(info, Arc::clone(&harness), case, mode, bug, Arc::clone(&registry));
     clients.block_on(async {
-        let over = tokio::time::timeout(limit, (case.run)(world)).await;
+        let over = tokio::time::timeout(limit, (case.run)(env)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));
     });
-    // With it goes what still waits or holds in a task: what is left then, nobody wants.
+    // This drops what still waits or holds in a task: what is left in the store after that is a leak.
     clients.shutdown_timeout(SLACK);
-    servers.block_on(residue::assert_nothing_left(&*harness, &register, case));
+    servers.block_on(leak_check::assert_nothing_left(&*harness, &registry, case));
 }
 
-/// Cases that take thousands of locks have time for each. That of a hand-over is some ten requests one after the other on some
-/// stores, while other cases run beside it; how late a single one may be is said by the case.
+/// Cases that take thousands of locks get more time: a hand-off takes about ten sequential requests on some stores, while other cases
+/// run beside it. The case itself bounds a single hand-off.
 fn limit(case: &Case) -> Duration {
     if case.group == resources::GROUP {
         CASE_LIMIT + resources::more_time()
@@ -90,8 +90,8 @@ fn limit(case: &Case) -> Duration {
     }
 }
 
-/// The other process of [`Process`](crate::Process): reads commands and writes replies, until its input ends. Does
-/// nothing in an ordinary test run.
+/// The main loop of a [`ClientProcess`](crate::ClientProcess): reads commands and writes replies until its input ends. Does nothing in
+/// an ordinary test run.
 ///
 /// # Panics
 /// If a command is not understood.
@@ -107,7 +107,7 @@ pub fn contend<H: Harness>() {
                 break;
             }
         }
-        // The other end is gone, perhaps killed: nobody needs this process any more.
+        // The parent has ended, perhaps killed: this process is not needed any more.
         std::process::exit(0);
     });
     runtime().block_on(async {
@@ -116,7 +116,7 @@ pub fn contend<H: Harness>() {
         let mut interpreter = Interpreter::new(Locks::with(backend, keeper, Arc::new(SystemEntropy)));
         reply(&Reply::Ready);
         while let Some(command) = commands.recv().await {
-            reply(&interpreter.obey(command).await);
+            reply(&interpreter.execute(command).await);
         }
     });
 }
@@ -124,7 +124,7 @@ pub fn contend<H: Harness>() {
 fn reply(reply: &Reply) {
     let reply = serde_json::to_string(reply).expect("replies can be written as JSON");
     println!("{MARK}{reply}");
-    // A line that stays in a buffer would be waited for; if the reader is gone, nobody waits.
+    // The parent waits for the line. If it is gone, the error does not matter.
     let _ = std::io::stdout().flush();
 }
 

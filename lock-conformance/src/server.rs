@@ -1,4 +1,4 @@
-//! [`ServerControl`]: what a case does to the server side of a store.
+//! [`ServerControl`]: what a case does to the server of a store.
 
 use std::fmt;
 
@@ -7,42 +7,42 @@ use lock_core::{FencingToken, LockName};
 
 use crate::Footprint;
 
-/// What a case needs from the server side. A server process of one's own can do it all. What is not implemented is
-/// [`Unsupported`], as it is for a server that is only known by its address: that fails the case unless it is declared.
+/// What a case can do to a server. A server that the test owns supports all of it. Methods that are not implemented return
+/// [`Unsupported`], as for a server that is only known by its address. That fails the case unless it is declared.
 #[async_trait]
 pub trait ServerControl: fmt::Debug + Send + Sync {
-    /// Why the server cannot be told to do what is not implemented for it.
+    /// Why methods that are not implemented cannot be.
     fn refusal(&self) -> Unsupported {
         Unsupported("nobody has written how")
     }
 
-    /// Ends the server at once, as a crash does. It is down until [`start`](Self::start).
+    /// Kills the server, as a crash would. It is down until [`start`](Self::start).
     async fn kill(&self) -> Control {
         Err(self.refusal().to("kill"))
     }
 
-    /// Ends the server in an orderly way. It is down until [`start`](Self::start).
+    /// Shuts the server down. It is down until [`start`](Self::start).
     async fn stop(&self) -> Control {
         Err(self.refusal().to("stop"))
     }
 
-    /// Starts a server that is down, at its old address, and returns when it answers.
+    /// Starts a server that is down at its old address, and waits until it answers.
     async fn start(&self, data: Data) -> Control {
         let _ = data;
         Err(self.refusal().to("start"))
     }
 
-    /// Stops the server without ending it: it accepts connections and answers nothing.
+    /// Pauses the server: it accepts connections and answers nothing.
     async fn pause(&self) -> Control {
         Err(self.refusal().to("pause"))
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     async fn resume(&self) -> Control {
         Err(self.refusal().to("resume"))
     }
 
-    /// Deletes the data of one lock, as an operator does who means it well.
+    /// Deletes the data of one lock, as a well-meaning operator would.
     async fn delete(&self, name: &LockName) -> Control {
         let _ = name;
         Err(self.refusal().to("delete"))
@@ -53,32 +53,32 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
         Err(self.refusal().to("flush"))
     }
 
-    /// Makes the server forget whatever it may forget at any time without losing a lock: scripts, history, caches.
+    /// Makes the server drop what it may drop at any time without losing a lock: scripts, history, caches.
     async fn forget(&self) -> Control {
         Err(self.refusal().to("forget"))
     }
 
-    /// Makes the server so full that it stores nothing more, until [`make_room`](Self::make_room).
+    /// Fills the server so that it stores nothing more, until [`make_room`](Self::make_room).
     async fn fill(&self) -> Control {
         Err(self.refusal().to("fill"))
     }
 
-    /// Ends what [`fill`](Self::fill) began.
+    /// Undoes [`fill`](Self::fill).
     async fn make_room(&self) -> Control {
         Err(self.refusal().to("make_room"))
     }
 
-    /// Makes the server throw out all that it holds for want of room, as if it were a cache that its owner made too small.
+    /// Makes the server evict all its data for lack of memory, as a cache would.
     async fn evict(&self) -> Control {
         Err(self.refusal().to("evict"))
     }
 
-    /// Takes from all clients the right to do anything, and closes their connections, until [`let_in`](Self::let_in).
+    /// Revokes all permissions of the clients and closes their connections, until [`let_in`](Self::let_in).
     async fn lock_out(&self) -> Control {
         Err(self.refusal().to("lock_out"))
     }
 
-    /// Gives the clients back what [`lock_out`](Self::lock_out) took.
+    /// Undoes [`lock_out`](Self::lock_out).
     async fn let_in(&self) -> Control {
         Err(self.refusal().to("let_in"))
     }
@@ -95,43 +95,43 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
         Err(self.refusal().to("has_foreign"))
     }
 
-    /// Makes the next token of a name one above `last`, as if that many had been minted. A store that cannot count so
-    /// far goes to the last that it has.
+    /// Makes the next token of a name the one after `last`, as if that many had been issued. A store that cannot count that far sets its
+    /// largest.
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
         let _ = (name, last);
         Err(self.refusal().to("raise_tokens"))
     }
 
-    /// What the clients of this case have at the server now. Asked for after each case, too: then all is zero but what is
-    /// kept on purpose, unless somebody has crashed.
+    /// What the clients of this case use at the server now. It is also called after each case: then all figures but
+    /// [`kept`](Footprint::kept) have to be zero, unless a client has crashed.
     async fn footprint(&self) -> Result<Footprint, Unsupported>;
 
-    /// Breaks the connections by which all clients get their hints. The clients may open them again.
+    /// Breaks the connections on which clients receive hints. The clients may open new ones.
     async fn cut_notifications(&self) -> Control {
         Err(self.refusal().to("cut_notifications"))
     }
 }
 
-/// What became of an order to a server.
+/// The result of an operation on a server.
 pub type Control = Result<(), Unsupported>;
 
-/// Whether a server finds what it held when it starts again.
+/// Whether a server still has its data when it starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Everything that it held when it ended.
+    /// All of it.
     Kept,
-    /// Nothing.
+    /// None of it.
     Lost,
 }
 
-/// A server that cannot be told to do this, and why.
+/// An operation that this server does not support, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);
 
 impl Unsupported {
-    /// The same, with the name of the verb, so that whoever writes a harness knows what to write.
+    /// The same, with the name of the method, so that the author of the harness knows what to implement.
     fn to(self, verb: &str) -> Self {
-        // Never freed: a test is told it once, and mostly ends by it.
+        // Never freed: a test gets it once, and usually fails by it.
         Self(format!("`ServerControl::{verb}`: {}", self.0).leak())
     }
 }
@@ -148,7 +148,7 @@ impl std::error::Error for Unsupported {}
 mod tests {
     use super::*;
 
-    /// A server of which nobody has written how to tell it anything.
+    /// A server that supports nothing but the footprint.
     #[derive(Debug)]
     struct Bare;
 

@@ -15,7 +15,7 @@ use crate::{ServerProgram, signals};
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
 ///
 /// The last line that it reads names the directory to remove then. What ends a whole group of processes, as Ctrl-C does, does not
-/// end it: it sees to it that the others leave nothing behind.
+/// end it: it stays to clean up after the others.
 const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; kill -9 $!; wait $!; ${directory:+rm -rf "$directory"}"#;
 
@@ -73,7 +73,7 @@ impl ServerProcess {
         Self { watchdog, pid, container }
     }
 
-    /// Has a directory removed with the server if the test process ends before this is dropped. Whoever drops it sees to its files.
+    /// Removes a directory with the server if the test process ends before this is dropped. Dropping this leaves the directory alone.
     pub fn leaves_nothing_in(&mut self, directory: &Path) {
         self.tell_watchdog(&directory.display().to_string());
     }
@@ -99,7 +99,7 @@ impl ServerProcess {
     pub fn pause(&self) {
         match &self.container {
             Some(name) => docker(&["pause", name]).unwrap_or_else(|why| panic!("{name} goes on: {why}")),
-            None => signals::stop(self.pid),
+            None => signals::pause(self.pid),
         }
     }
 
@@ -110,7 +110,7 @@ impl ServerProcess {
     pub fn resume(&self) {
         match &self.container {
             Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} stands: {why}")),
-            None => drop(signals::go_on(self.pid)),
+            None => drop(signals::resume(self.pid)),
         }
     }
 
@@ -137,8 +137,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// All that tests and servers tell each other goes by ports of the loopback interface, and by files in the temporary
-/// directory, which belong to whoever runs the tests.
+/// Tests and servers communicate by ports of the loopback interface, and by files in the temporary directory, which belong to the user
+/// that runs the tests.
 fn container_options() -> Vec<String> {
     let temporary = std::env::temp_dir().display().to_string();
     let owner = fs::metadata("/proc/self").expect("this process has an owner");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_test_process_ends_the_server_does_and_its_directory_goes_with_it() {
+    fn a_server_and_its_directory_go_with_the_test_process() {
         let directory = directory();
         let mut server = sleeping(&directory);
         // As the system does with all pipes of a process that has ended.
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drops_a_server_keeps_its_directory() {
+    fn a_dropped_server_keeps_its_directory() {
         let directory = directory();
         drop(sleeping(&directory));
         fs::remove_dir_all(&directory).unwrap();

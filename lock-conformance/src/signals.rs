@@ -17,11 +17,11 @@ pub(crate) fn send(signal: &str, pid: u32) -> bool {
     sent.is_ok_and(|status| status.success())
 }
 
-/// Stops a process with all that it has started, and returns when all of their threads stand still.
+/// Pauses a process with all that it has started, and returns when all of their threads stand still.
 ///
 /// The signal is sent to one thread, which passes it on to the others when it gets a core: until then they go on, and a
 /// server that is "stopped" still answers. A process that has ended is none that has to stop.
-pub(crate) fn stop(pid: u32) {
+pub(crate) fn pause(pid: u32) {
     let end = Instant::now() + PATIENCE;
     let sent = send("STOP", pid);
     while sent && runs(pid) {
@@ -30,14 +30,14 @@ pub(crate) fn stop(pid: u32) {
     }
     // It starts no more of them now.
     for child in children(pid) {
-        stop(child);
+        pause(child);
     }
 }
 
-/// Lets a process go on that was [stopped](stop), with all that it has started. Returns `false` if there is no such process.
-pub(crate) fn go_on(pid: u32) -> bool {
+/// Lets a process go on that was [paused](pause), with all that it has started. Returns `false` if there is no such process.
+pub(crate) fn resume(pid: u32) -> bool {
     for child in children(pid) {
-        go_on(child);
+        resume(child);
     }
     send("CONT", pid)
 }
@@ -121,9 +121,9 @@ mod tests {
         }
         let busy = Busy::start();
         for _ in 0..20 {
-            stop(busy.0.id());
+            pause(busy.0.id());
             assert!(!runs(busy.0.id()));
-            assert!(go_on(busy.0.id()));
+            assert!(resume(busy.0.id()));
         }
     }
 
@@ -133,9 +133,9 @@ mod tests {
             Command::new("sh").args(["-c", "sleep 60 & echo; wait"]).stdout(Stdio::piped()).spawn().unwrap();
         BufReader::new(parent.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
         let [child] = children(parent.id())[..] else { panic!("it has started one process") };
-        stop(parent.id());
+        pause(parent.id());
         assert!(!runs(child) && !runs(parent.id()));
-        assert!(go_on(parent.id()));
+        assert!(resume(parent.id()));
         assert!(runs(child) && runs(parent.id()));
         send("KILL", child);
         parent.wait().unwrap();
@@ -145,6 +145,6 @@ mod tests {
     fn a_process_that_has_ended_need_not_stop() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        stop(child.id());
+        pause(child.id());
     }
 }

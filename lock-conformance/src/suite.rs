@@ -1,9 +1,12 @@
 //! [`suite!`]: one test for each case.
 
-/// Expands to one `#[test]` for each case of the suite, run on a store of the given [`Harness`](crate::Harness); to the
-/// core cases once more without hints and once more without polling; to tests that the cases about hints find a store that
-/// has none, and one that does not cut them when it should; to a test of what is declared; and to `contender`, the process of its
-/// own that some cases start.
+/// Expands to these tests, on a store of the given [`Harness`](crate::Harness):
+///
+/// * one for each case of the suite;
+/// * the core cases once more without hints, and once more without polling;
+/// * checks that the cases about hints fail on a store without hints, and on one that does not cut notifications when told to;
+/// * a check of the declarations;
+/// * `contender`, which is the main function of the client processes that some cases start.
 ///
 /// Call it once, at the root of an integration test.
 #[macro_export]
@@ -11,13 +14,13 @@ macro_rules! suite {
     ($harness:ty) => {
         $crate::each_group! { tests Both $harness }
 
-        /// The core cases while no hint ever comes.
+        /// The core cases without hints.
         mod without_hints {
             use super::*;
             $crate::core_cases! { tests WithoutHints $harness }
         }
 
-        /// The core cases while nobody looks again without a hint.
+        /// The core cases without polling.
         mod without_polling {
             use super::*;
             $crate::core_cases! { tests WithoutPolling $harness }
@@ -45,7 +48,7 @@ macro_rules! suite {
     };
 }
 
-/// What a list of cases becomes: tests of a harness, or a slice of [`Case`](crate::Case)s.
+/// Turns a list of cases into tests of a harness, or into a slice of [`Case`](crate::Case)s.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cases {
@@ -66,7 +69,7 @@ macro_rules! __cases {
             group: stringify!($group),
             name: stringify!($name),
             ids: &[$($id),*],
-            run: |world| Box::pin($name(world)),
+            run: |env| Box::pin($name(env)),
         }),*]
     };
 }

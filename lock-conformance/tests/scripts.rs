@@ -253,7 +253,7 @@ fn dependencies_that_are_not_checked_are_red_in_a_workflow_alone() {
 }
 
 #[test]
-fn a_checkout_that_git_may_not_read_is_not_taken_for_one_without_a_release() {
+fn a_checkout_that_git_may_not_read_is_not_one_without_a_release() {
     let checkout = Checkout::new("semver", &["semver"]);
     checkout.pretends("bin/cargo-semver-checks", "");
     checkout.pretends("bin/git", "exit 128");

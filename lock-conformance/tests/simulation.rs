@@ -8,8 +8,8 @@ use std::{
 };
 
 use lock_conformance::{
-    history::{Outcome, What},
-    simulation::{self, Broken},
+    history::{EventKind, Outcome},
+    simulation::{self, Bug},
 };
 
 /// How many seeds each test of a bug may need at the most.
@@ -64,15 +64,15 @@ impl Seen {
     fn add(&mut self, report: &simulation::Report) {
         for event in &report.history.events {
             let what = match event.what {
-                What::Granted { .. } => "granted",
-                What::Refused { .. } => "refused",
-                What::TimedOut { .. } => "timed out",
-                What::Cancelled { .. } => "cancelled",
-                What::Failed { .. } => "failed",
-                What::Lost { .. } => "lost",
-                What::Evicted { .. } => "evicted",
-                What::Crashed { .. } => "crashed",
-                What::Blocked { .. } => "blocked",
+                EventKind::Granted { .. } => "granted",
+                EventKind::Refused { .. } => "refused",
+                EventKind::TimedOut { .. } => "timed out",
+                EventKind::Cancelled { .. } => "cancelled",
+                EventKind::Failed { .. } => "failed",
+                EventKind::Lost { .. } => "lost",
+                EventKind::Evicted { .. } => "evicted",
+                EventKind::Crashed { .. } => "crashed",
+                EventKind::Blocked { .. } => "blocked",
                 _ => continue,
             };
             *self.0.entry(what).or_default() += 1;
@@ -141,7 +141,7 @@ fn a_seed_gives_the_same_history_every_time() {
 
 #[test]
 fn a_report_shows_the_timeline_the_violations_and_how_to_repeat_the_run() {
-    let report = (0..FOUND_WITHIN).map(|seed| simulation::run_broken(seed, Broken::TokensSwapped));
+    let report = (0..FOUND_WITHIN).map(|seed| simulation::run_with_bug(seed, Bug::TokensSwapped));
     let report = report.into_iter().find(|report| !report.violations.is_empty()).expect("it is found");
     let text = report.to_string();
     let line = |at: usize| text.lines().nth(at).unwrap_or_default().to_owned();
@@ -171,57 +171,56 @@ fn after_the_faults_everybody_is_granted() {
     }
 }
 
-fn is_found(broken: Broken) {
+fn is_found(bug: Bug) {
     let found = (0..FOUND_WITHIN).find_map(|seed| {
-        let report = simulation::run_broken(seed, broken);
+        let report = simulation::run_with_bug(seed, bug);
         report.violations.first().map(|violation| (seed, violation.to_string()))
     });
-    let (seed, violation) =
-        found.unwrap_or_else(|| panic!("{broken:?} is not found in {FOUND_WITHIN} seeds"));
-    println!("{broken:?} is found by seed {seed}: {violation}");
+    let (seed, violation) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {FOUND_WITHIN} seeds"));
+    println!("{bug:?} is found by seed {seed}: {violation}");
 }
 
 #[test]
 fn deadlines_counted_from_the_reply_are_found() {
-    is_found(Broken::DeadlineFromReply);
+    is_found(Bug::DeadlineFromReply);
 }
 
 #[test]
 fn an_enter_that_refreshes_nothing_is_found() {
-    is_found(Broken::EnterRefreshesNothing);
+    is_found(Bug::EnterRefreshesNothing);
 }
 
 #[test]
 fn a_renewal_that_checks_nothing_is_found() {
-    is_found(Broken::RenewChecksNothing);
+    is_found(Bug::RenewChecksNothing);
 }
 
 #[test]
 fn a_store_that_tells_nobody_is_found() {
-    is_found(Broken::NobodyIsHinted);
+    is_found(Bug::NobodyIsHinted);
 }
 
 #[test]
 fn a_hint_that_is_trusted_for_another_life_is_found() {
-    is_found(Broken::HintOfAnyLife);
+    is_found(Bug::HintOfAnyLife);
 }
 
 #[test]
 fn a_leave_that_does_nothing_is_found() {
-    is_found(Broken::NobodyLeaves);
+    is_found(Bug::NobodyLeaves);
 }
 
 #[test]
 fn tokens_in_the_wrong_order_are_found() {
-    is_found(Broken::TokensSwapped);
+    is_found(Bug::TokensSwapped);
 }
 
 #[test]
 fn permits_that_are_not_counted_are_found() {
-    is_found(Broken::EveryoneIsSmall);
+    is_found(Bug::EveryoneIsSmall);
 }
 
 #[test]
 fn a_refusal_of_a_free_lock_is_found() {
-    is_found(Broken::RefusesUnseen);
+    is_found(Bug::RefusesUnseen);
 }

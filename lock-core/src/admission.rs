@@ -1,4 +1,4 @@
-//! The rule that decides who is in: pure, without a clock and without I/O.
+//! The rule that decides which entries hold the lock: pure, without a clock and without I/O.
 //!
 //! > You hold the lock while your permits, added to those ahead of you, fit the limit.
 //!
@@ -77,7 +77,7 @@ mod tests {
         }
 
         #[test]
-        fn whoever_leaves_nobody_who_was_admitted_is_put_out(queue in queue(), leaves in any::<prop::sample::Index>()) {
+        fn no_leave_revokes_an_admission(queue in queue(), leaves in any::<prop::sample::Index>()) {
             prop_assume!(!queue.is_empty());
             let before = admitted(queue.iter().copied());
             let gone = leaves.index(queue.len());
@@ -87,7 +87,7 @@ mod tests {
         }
 
         #[test]
-        fn one_has_blockers_exactly_if_one_is_not_admitted_and_their_number_is_the_least(queue in queue()) {
+        fn an_entry_has_the_least_number_of_blockers_if_it_is_not_admitted(queue in queue()) {
             for (i, &claim) in queue.iter().enumerate() {
                 let sum = |n: usize| queue[i - n..i].iter().map(|c| u64::from(c.permits())).sum::<u64>();
                 match blockers(claim, queue[..i].iter().rev().copied()) {

@@ -5,12 +5,14 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_core::Stream;
 
-use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator, harmless};
+use crate::{
+    BackendError, BootTime, Departure, Entry, EntryId, FencingToken, Guarantees, Operator, harmless,
+};
 
 /// A store that keeps, for every name, one ordered queue of leased entries.
 ///
-/// `lock-core` builds mutexes, read-write locks, semaphores, waiting, renewal, loss and fencing on these verbs. Every
-/// method is required: a default would be convenient for whoever writes a wrapper, and wrong in it.
+/// `lock-core` builds mutexes, read-write locks, semaphores, waiting, renewal, loss and fencing on these verbs. Every method is required: a
+/// default would be convenient for the author of a wrapper, and wrong in the wrapper.
 ///
 /// ### To ensure correctness
 ///
@@ -36,8 +38,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// [`Step::Create`] creates the entry if it is not there. [`Step::Again`] never creates: if the entry is not there
     /// with that token, the answer is [`Standing::Gone`]. Idempotent per entry id.
     ///
-    /// The lease is refreshed by the ttl of the entry as it is given here, which is longer than the one that it was created with when
-    /// somebody who [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock.
+    /// The lease is refreshed by the ttl of the entry as it is given here. That is longer than the one that it was created with when an
+    /// entry that [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock.
     ///
     /// # Errors
     /// [`BackendErrorKind::ClaimMismatch`](crate::BackendErrorKind::ClaimMismatch) leaves no entry behind. Any other
@@ -49,19 +51,19 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Never creates, never extends another's, never extends a later life of the same entry: a lease whose token is
     /// not the entry's is [`Renewal::Lost`]. An error means *unknown*, neither renewed nor lost.
     ///
-    /// Only holders are renewed: those who wait [enter](Self::enter) again. Renewed is not admitted, so a store that marks who is
-    /// admitted answers [`Renewal::Lost`] for an entry that is not, and leaves it as it is: whoever was told by mistake, or by a
-    /// forged hint, that it holds the lock learns so from its first renewal.
+    /// Only holders are renewed: waiters [enter](Self::enter) again. Renewed is not admitted, so a store that marks the admitted entries
+    /// answers [`Renewal::Lost`] for one that is not, and leaves it as it is: a client that believes by mistake, or by a forged hint, that
+    /// it holds the lock learns the truth from its first renewal.
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>>;
 
     /// Leaves the queue, holding or waiting. Never touches another's entry.
     ///
-    /// With [`Creates::InDoubt`] a creating request of this entry may still arrive: it must find the door closed.
+    /// With [`Creates::InDoubt`] a creating request of this entry may still arrive, and must create nothing then: put a tombstone.
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError>;
 
-    /// Gives back what the store keeps for this client beside entries, as a session that nobody stands under any more: the client is closed,
-    /// and its process may end at once. Ready when the store has confirmed it; who calls it bounds the time. What was begun goes on when
-    /// the future is dropped. Entries stay as they are, and whoever enters later has made anew what it needs.
+    /// Gives back what the store keeps for this client beside entries, such as a session without entries: the client is closed, and its
+    /// process may end at once. Ready when the store has confirmed it; the caller bounds the time. What was begun goes on when the future
+    /// is dropped. Entries stay as they are. An entry that comes later opens anew what it needs.
     async fn give_back(&self);
 
     /// Entries of this client that may have been lost, as the store says so: an early warning, which the keeper follows
@@ -114,9 +116,9 @@ pub enum Standing {
         valid_until: BootTime,
         /// How many entries stand ahead, holders included. For people: the dead among them may be counted.
         ahead: u64,
-        /// Who holds the lock, for people.
+        /// The holder of the lock, for people.
         holder: Option<Holder>,
-        /// When to look again even if no hint came: the earliest moment at which somebody's lease end can admit us.
+        /// When to look again even if no hint came: the earliest moment at which the end of another lease can admit the entry.
         look_again: BootTime,
         /// Live since before the standing was judged. Empty where the store [has none](Guarantees::polls).
         hints: Hints,
@@ -124,7 +126,7 @@ pub enum Standing {
     /// Only for [`WaitMode::Try`]: not admitted, and no entry was left behind.
     Busy,
     /// The entry is not there, or it is another life of it. To a [`Step::Create`] it says that the entry has left for good: a
-    /// [`leave`](Backend::leave) came first, which closed the door. Whoever still wants the lock comes back under another id.
+    /// [`leave`](Backend::leave) came first, and left a tombstone. A client that still wants the lock comes back under another id.
     Gone,
 }
 
@@ -149,7 +151,7 @@ impl fmt::Debug for Standing {
     }
 }
 
-/// Who holds a lock, as far as a waiter is told.
+/// The holder of a lock, as far as a waiter is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
@@ -178,8 +180,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A word from the store that it is worth looking again. A lost hint delays, it never harms; but a hint has to be true: a waiter
-/// that is told [`Admitted`](Self::Admitted) goes on without another look, so whoever can forge one grants the lock.
+/// A message from the store that it is worth looking again. A lost hint delays, and does no harm; but a hint has to be true: a waiter that
+/// receives [`Admitted`](Self::Admitted) takes the lock without another look, so to forge one is to grant the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The store has made the entry with this token the holder; there is nothing left to ask.
@@ -226,21 +228,6 @@ pub enum Creates {
     /// One was not, and may still arrive.
     InDoubt,
 }
-
-/// What [`Backend::leave`] found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
-    /// The entry was there and is gone now.
-    Left,
-    /// The entry was not there.
-    Absent,
-}
-
-/// The shortest ttl that is taken: 100 ms.
-pub const MIN_TTL: Duration = Duration::from_millis(100);
-
-/// The longest ttl that is taken: 24 h.
-pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -1,31 +1,31 @@
 //! [`CircuitBreaker`]: while a server cannot be reached, one attempt at a time for all who want a connection.
 
-use std::{fmt, future::Future, pin::pin, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
-use tokio::{select, sync::watch};
+use tokio::sync::watch;
 
 use crate::{BootTime, Entropy, Keeper, SystemEntropy};
 
 /// The pause after the first failure. Each of the next ones is twice as long.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// The last pauses, without the part that is left to chance. So a server that is away is asked twice in a second at the most, and a
-/// lock of two seconds is renewed in time if the server is away for less than a half of that.
+/// The longest pause, without its jitter. So a server that is away is asked at most twice a second, and a lock with a ttl of two seconds is
+/// renewed in time if the server is away for less than half of that.
 const MOST: Duration = Duration::from_millis(500);
 
-/// This part of a pause is added at the most, so that processes which failed together do not come back together.
-const CHANCE: u32 = 4;
+/// Up to this part of a pause is added at random, so that processes which failed together do not come back together.
+const JITTER: u32 = 4;
 
 /// Spaces the attempts to connect to a server while none succeeds, and lets all of them through after one that does.
 ///
-/// Connections are asked for by everybody who waits for a lock, and each of them tries again by itself: without this, a thousand waiters
-/// would knock a thousand times at a server that is about to start. After a failure, all wait for the outcome of the next attempt: they
-/// fail as it did, or connect. An attempt that had begun before somebody came says nothing to them, for the server may have come back
-/// since. The pauses between two attempts are of 50, 100, 200, 400 and then always 500 ms, and up to a quarter longer by chance. Where
-/// nothing has failed, nobody waits.
+/// Every waiter asks for a connection, and each of them tries again by itself: without this, a thousand waiters would connect a thousand
+/// times to a server that is about to start. After a failure, all callers wait for the outcome of the next attempt: they fail as it did, or
+/// connect. An attempt that had begun before a caller came says nothing to that caller, because the server may have come back since. The
+/// pauses between two attempts are 50, 100, 200, 400 and then always 500 ms, and up to a quarter longer at random. While nothing has
+/// failed, no caller waits.
 ///
-/// There is one for each server, whatever its connections are for. Which failures are those of a server that is away is for the backend
-/// to say: `F` is its error. Any other failure is an answer, and opens the way as a success does.
+/// There is one for each server, whatever its connections are for. The backend says which failures are those of a server that is away: `F`
+/// is its error. Any other failure is an answer, and ends the outage as a success does.
 ///
 /// ```
 /// use lock_core::{CircuitBreaker, Keeper};
@@ -47,55 +47,55 @@ pub struct CircuitBreaker<F> {
 }
 
 struct State<F> {
-    /// So many attempts have begun. Each has the number that was reached by it.
+    /// How many attempts have begun. That is also the number of the last one.
     begun: u64,
     outage: Option<Outage<F>>,
 }
 
 struct Outage<F> {
     failures: u32,
-    /// When somebody may try again.
+    /// When the next attempt may begin.
     retry_at: BootTime,
     last: F,
     /// The latest attempt that failed.
     failed: u64,
-    /// So many attempts had begun when a failure was counted: those of them that fail later are not.
+    /// How many attempts had begun when a failure was counted: if those fail later, they are not counted again.
     counted: u64,
 }
 
 enum Admission<F> {
-    /// With this number.
+    /// The attempt has this number.
     Granted(u64),
-    From(BootTime),
+    NotBefore(BootTime),
     /// Another attempt failed meanwhile.
     Refused(F),
 }
 
 impl<F: Clone + Send + Sync> CircuitBreaker<F> {
-    /// Nothing has failed yet. `counts` says of a failure whether it is that of a server that is away.
+    /// Nothing has failed yet. `counts` tells whether a failure is that of a server that is away.
     #[must_use]
     pub fn new(counts: fn(&F) -> bool) -> Self {
         let state = watch::Sender::new(State { begun: 0, outage: None });
-        Self { state, counts, longest: MOST + MOST / CHANCE }
+        Self { state, counts, longest: MOST + MOST / JITTER }
     }
 
-    /// Shortens the pauses to this where they are longer: for clients whose time limits are so short that nothing of them would be left
-    /// for the attempt itself.
+    /// Bounds the pauses: for clients whose time limits are so short that no time would be left for the attempt itself.
     #[must_use]
     pub fn with_longest_pause(mut self, longest: Duration) -> Self {
         self.longest = self.longest.min(longest);
         self
     }
 
-    /// Makes the attempt, when it is its turn, or fails as another one that was made meanwhile.
+    /// Makes the attempt when it is its turn, or fails as another one that was made meanwhile.
     ///
-    /// Its turn comes a pause later at the latest, unless attempts of others hang. A time limit of `connect` counts from its turn on.
+    /// Its turn comes a pause later at the latest, unless other attempts hang. A time limit inside `connect` starts at its turn:
+    /// `connect` is not polled before.
     ///
     /// # Errors
     /// That of this attempt, or a copy of that of another one.
     ///
     /// # Cancel safety
-    /// Safe to drop. If it was this one's turn, it is that of the next one a pause later, as it is if this one hangs.
+    /// Dropping the future drops the attempt. If it was its turn, the next caller has its turn a pause later, as if this attempt hung.
     pub async fn attempt<T: Send>(
         &self,
         keeper: &Keeper,
@@ -103,17 +103,17 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
     ) -> Result<T, F> {
         let attempt = self.admitted(keeper).await?;
         let connected = connect.await;
-        self.learn(keeper.now(), attempt, connected.as_ref().err());
+        self.record(keeper.now(), attempt, connected.as_ref().err());
         connected
     }
 
-    /// When the next attempt is made, if the last one failed. `None` if nobody has to wait.
+    /// When the next attempt may be made, if the last one failed. `None` if no caller has to wait.
     #[must_use]
     pub fn retry_at(&self) -> Option<BootTime> {
         self.state.borrow().outage.as_ref().map(|outage| outage.retry_at)
     }
 
-    /// Waits for the turn of one who comes now, and says which attempt it is.
+    /// Waits for the turn of a caller that comes now, and returns the number of its attempt.
     async fn admitted(&self, keeper: &Keeper) -> Result<u64, F> {
         let mut changes = self.state.subscribe();
         let known = changes.borrow_and_update().begun;
@@ -121,42 +121,38 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
             match self.admission(keeper.now(), known) {
                 Admission::Granted(attempt) => return Ok(attempt),
                 Admission::Refused(failure) => return Err(failure),
-                Admission::From(retry_at) => {
-                    let pause = pin!(keeper.sleep_until(retry_at));
-                    select! {
-                        () = pause => {}
-                        // The sender is ours.
-                        _ = changes.changed() => {}
-                    }
+                Admission::NotBefore(retry_at) => {
+                    // Whichever comes first. The sender is ours, so that a change is no error.
+                    keeper.timeout_at(retry_at, changes.changed()).await;
                 }
             }
         }
     }
 
-    /// What is to become of one who came when so many attempts had begun.
+    /// What a caller has to do that came when `known` attempts had begun.
     fn admission(&self, now: BootTime, known: u64) -> Admission<F> {
-        let mut admission = Admission::From(now);
+        let mut admission = Admission::NotBefore(now);
         self.state.send_if_modified(|state| {
             admission = match &mut state.outage {
                 Some(outage) if outage.failed > known => Admission::Refused(outage.last.clone()),
-                Some(outage) if now < outage.retry_at => Admission::From(outage.retry_at),
+                Some(outage) if now < outage.retry_at => Admission::NotBefore(outage.retry_at),
                 outage => {
                     if let Some(outage) = outage {
-                        // This one may hang, or be given up: then there is another one a pause later.
+                        // This attempt may hang, or be dropped: then there is another one a pause later.
                         outage.retry_at = now + self.pause(outage.failures);
                     }
                     state.begun += 1;
                     Admission::Granted(state.begun)
                 }
             };
-            // Nobody need know of that.
+            // No waiting caller need wake for that.
             false
         });
         admission
     }
 
-    /// What became of an attempt.
-    fn learn(&self, now: BootTime, attempt: u64, failure: Option<&F>) {
+    /// Records the outcome of an attempt.
+    fn record(&self, now: BootTime, attempt: u64, failure: Option<&F>) {
         let failure = failure.filter(|failure| (self.counts)(failure));
         self.state.send_if_modified(|state| {
             let Some(failure) = failure else { return state.outage.take().is_some() };
@@ -170,7 +166,7 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
             });
             outage.last = failure.clone();
             outage.failed = outage.failed.max(attempt);
-            // Attempts that were made at the same time fail once.
+            // Attempts that were made at the same time count as one failure.
             if attempt > outage.counted {
                 outage.failures = outage.failures.saturating_add(1);
                 outage.retry_at = now + self.pause(outage.failures);
@@ -183,8 +179,8 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
     fn pause(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         let least = LEAST.saturating_mul(1 << doublings).min(MOST);
-        let chance = (SystemEntropy.bits() >> 96) as u32;
-        let more = (least / CHANCE).mul_f64(f64::from(chance) / f64::from(u32::MAX));
+        let random = (SystemEntropy.bits() >> 96) as u32;
+        let more = (least / JITTER).mul_f64(f64::from(random) / f64::from(u32::MAX));
         (least + more).min(self.longest)
     }
 }
@@ -206,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Of these, only the first is that of a server that is away.
+    /// Only this one is the failure of a server that is away.
     const AWAY: &str = "nobody there";
     const DENIED: &str = "denied";
 
@@ -218,7 +214,7 @@ mod tests {
         BootTime::new(Duration::from_millis(ms))
     }
 
-    /// The number of the attempt, if one who comes now may make it.
+    /// The number of the attempt, if a caller that comes now may make it.
     fn ask(breaker: &CircuitBreaker<&'static str>, ms: u64) -> Option<u64> {
         let known = breaker.state.borrow().begun;
         match breaker.admission(at(ms), known) {
@@ -235,7 +231,7 @@ mod tests {
         for ms in 0..10_000 {
             if let Some(attempt) = ask(&breaker, ms) {
                 attempts.push(ms);
-                breaker.learn(at(ms), attempt, Some(&AWAY));
+                breaker.record(at(ms), attempt, Some(&AWAY));
             }
         }
         let late = attempts.iter().filter(|ms| **ms >= 1000).count();
@@ -245,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn after_one_success_everybody_connects_at_once() {
+    fn after_one_success_all_connect_at_once() {
         let breaker = breaker();
-        breaker.learn(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
+        breaker.record(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
         assert_eq!(ask(&breaker, 49), None);
         let attempt = ask(&breaker, 63).unwrap();
         assert_eq!(ask(&breaker, 63), None, "one at a time");
-        breaker.learn(at(64), attempt, None);
+        breaker.record(at(64), attempt, None);
         assert!((0..100).all(|_| ask(&breaker, 64).is_some()));
         assert_eq!(breaker.retry_at(), None);
     }
@@ -260,9 +256,9 @@ mod tests {
     fn a_server_that_refuses_is_there() {
         let breaker = breaker();
         let (one, other) = (ask(&breaker, 0).unwrap(), ask(&breaker, 0).unwrap());
-        breaker.learn(at(0), one, Some(&AWAY));
+        breaker.record(at(0), one, Some(&AWAY));
         assert_eq!(ask(&breaker, 1), None);
-        breaker.learn(at(1), other, Some(&DENIED));
+        breaker.record(at(1), other, Some(&DENIED));
         assert!(ask(&breaker, 1).is_some());
     }
 
@@ -271,23 +267,23 @@ mod tests {
         let breaker = breaker();
         let attempts: Vec<_> = (0..100).map(|_| ask(&breaker, 0).unwrap()).collect();
         for attempt in attempts {
-            breaker.learn(at(0), attempt, Some(&AWAY));
+            breaker.record(at(0), attempt, Some(&AWAY));
         }
         let next = ask(&breaker, 63).expect("the pause is that after one failure");
-        breaker.learn(at(63), next, Some(&AWAY));
+        breaker.record(at(63), next, Some(&AWAY));
         assert_eq!(ask(&breaker, 162), None, "and the next one is twice as long");
     }
 
     #[test]
-    fn an_attempt_that_began_before_somebody_came_says_nothing_to_them() {
+    fn an_attempt_that_began_before_a_caller_came_says_nothing_to_it() {
         let breaker = breaker();
-        breaker.learn(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
+        breaker.record(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
         let before = breaker.state.borrow().begun;
         let attempt = ask(&breaker, 63).unwrap();
         let since = breaker.state.borrow().begun;
-        breaker.learn(at(64), attempt, Some(&AWAY));
+        breaker.record(at(64), attempt, Some(&AWAY));
         assert!(matches!(breaker.admission(at(65), before), Admission::Refused(AWAY)));
-        assert!(matches!(breaker.admission(at(65), since), Admission::From(_)));
+        assert!(matches!(breaker.admission(at(65), since), Admission::NotBefore(_)));
         assert!(matches!(breaker.admission(at(200), since), Admission::Granted(_)));
     }
 
@@ -296,13 +292,13 @@ mod tests {
         let breaker = breaker().with_longest_pause(Duration::from_millis(70));
         for second in 0..20 {
             let attempt = ask(&breaker, second * 1000).unwrap();
-            breaker.learn(at(second * 1000), attempt, Some(&AWAY));
+            breaker.record(at(second * 1000), attempt, Some(&AWAY));
         }
         assert!(ask(&breaker, 19_070).is_some());
     }
 
     #[tokio::test]
-    async fn after_an_attempt_that_hangs_or_is_given_up_there_is_another() {
+    async fn after_an_attempt_that_hangs_or_is_dropped_there_is_another() {
         let (breaker, keeper) = (breaker(), Keeper::start().unwrap());
         breaker.attempt(&keeper, async { Err::<(), _>(AWAY) }).await.unwrap_err();
         keeper.sleep_until(breaker.retry_at().unwrap()).await;
@@ -314,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_for_an_attempt_fail_as_it_did_or_connect() {
+    async fn callers_that_wait_for_an_attempt_fail_as_it_did_or_connect() {
         let (breaker, keeper) = (breaker(), Keeper::start().unwrap());
         let attempts = AtomicU32::new(0);
         let connect = async |result: Result<(), &'static str>| {
@@ -327,9 +323,9 @@ mod tests {
         // Many have failed, so that all come within the next pause.
         for second in 0..10 {
             let attempt = ask(&breaker, second * 1000).unwrap();
-            breaker.learn(at(second * 1000), attempt, Some(&AWAY));
+            breaker.record(at(second * 1000), attempt, Some(&AWAY));
         }
-        breaker.learn(keeper.now(), ask(&breaker, 10_000).unwrap(), Some(&AWAY));
+        breaker.record(keeper.now(), ask(&breaker, 10_000).unwrap(), Some(&AWAY));
         let failed = join_all((0..100).map(|_| connect(Err(AWAY)))).await;
         assert!(failed.iter().all(|failed| *failed == Err(AWAY)));
         assert_eq!(attempts.load(Relaxed), 1, "one for a hundred");

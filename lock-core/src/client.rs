@@ -1,8 +1,7 @@
-//! [`Client`]: one backend with the keeper that serves it. What locks, places and guards share.
+//! [`Client`]: one backend with the keeper that serves it, shared by locks, entries and guards.
 
 use std::{
     mem,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,9 +12,10 @@ use std::{
 use crate::{
     Backend, BootTime, Entropy, EntryId, Error, Keeper, LockName,
     closing::Closing,
-    journal::Journal,
-    keeper::{Cleanup, Renewals, guarded},
+    event_log::EventLog,
+    keeper::{Cleanup, Renewals},
     linger,
+    panic_isolation::catch_panic,
 };
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) keeper: Keeper,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) journal: Arc<Journal>,
+    pub(crate) event_log: Arc<EventLog>,
     pub(crate) closing: Arc<Closing>,
     pub(crate) renewals: Arc<Renewals>,
     pub(crate) cleanup: Arc<Cleanup>,
@@ -33,28 +33,36 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, entropy: Arc<dyn Entropy>) -> Self {
-        let (journal, closing) = (Arc::new(Journal::new(&keeper)), Arc::new(Closing::default()));
+        let (event_log, closing) = (Arc::new(EventLog::new(&keeper)), Arc::new(Closing::default()));
         let cleanup = Arc::new(Cleanup::new(
             Arc::clone(&backend),
             keeper.clone(),
             Arc::clone(&entropy),
-            Arc::clone(&journal),
+            Arc::clone(&event_log),
             Arc::clone(&closing),
         ));
         let renewals = Renewals::new(
             Arc::clone(&backend),
             keeper.clone(),
-            Arc::clone(&journal),
+            Arc::clone(&event_log),
             Arc::clone(&cleanup),
             Arc::clone(&closing),
         );
-        let client =
-            Self { backend, keeper, entropy, journal, closing, renewals, cleanup, linger: AtomicU64::new(0) };
+        let client = Self {
+            backend,
+            keeper,
+            entropy,
+            event_log,
+            closing,
+            renewals,
+            cleanup,
+            linger: AtomicU64::new(0),
+        };
         client.linger_for(linger::DEFAULT);
         client
     }
 
-    /// How long its end waits for its clean-up.
+    /// How long its drop waits for its clean-up.
     pub(crate) fn linger_for(&self, linger: Duration) {
         self.linger.store(u64::try_from(linger.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -76,45 +84,39 @@ impl Client {
         if self.keeper.is_forked() { Err(Error::Forked { name: name.clone() }) } else { Ok(()) }
     }
 
-    /// Takes no more locks, leaves for all who wait, and tells them. From here on nothing is granted.
+    /// Takes no more locks, leaves for all waiters, and notifies them. From here on nothing is granted.
     pub(crate) fn begin_to_close(&self) {
-        // What a fork has of it is the parent's, and may seem to be locked for ever.
+        // In a fork it is the parent's, and a mutex may stay locked for ever.
         if !self.keeper.is_forked() {
             self.renewals.close();
             self.closing.begin();
         }
     }
 
-    /// Waits until nothing is held and nothing is owed, and then until the store has back what it kept besides; for so long at the
-    /// most.
-    pub(crate) async fn settled(&self, within: Duration) {
-        let mut over = pin!(self.keeper.sleep_until(self.keeper.now() + within));
+    /// Waits until nothing is held and no leave is pending, and then until the store has back what it keeps beside entries; for `within`
+    /// at the most.
+    pub(crate) async fn drain(&self, within: Duration) {
+        self.keeper.timeout_at(self.keeper.now() + within, self.drained()).await;
+    }
+
+    async fn drained(&self) {
         loop {
             if self.keeper.is_forked() {
                 return;
             }
-            // Before the look: what goes after it is not missed.
+            // Before the check: what goes after it is not missed.
             let gone = self.closing.gone();
-            if self.renewals.is_empty() && self.cleanup.is_settled() {
+            if self.renewals.is_empty() && self.cleanup.is_empty() {
                 break;
             }
-            tokio::select! {
-                biased;
-                () = gone => {}
-                () = &mut over => return,
-            }
+            gone.await;
         }
-        let giving_back = guarded(self.backend.guarantees().store, self.backend.give_back());
-        tokio::select! {
-            biased;
-            // Nobody is kept from a lock by what it leaves behind when it panics.
-            _ = giving_back => {}
-            () = &mut over => {}
-        }
+        // What a panic leaves behind keeps nobody from a lock.
+        drop(catch_panic(self.backend.guarantees().store, self.backend.give_back()).await);
     }
 
-    /// The longest time until the store frees by itself what it would free by then. `None` where other locks may keep its lease. The
-    /// clock of the store may be slower than ours, and it may look at it late.
+    /// The longest time until the store frees an entry whose lease ends at `free_by`. `None` where other locks may keep the lease. The
+    /// clock of the store may be slower than ours, and it may notice the end late.
     pub(crate) fn free_within(&self, free_by: BootTime) -> Option<Duration> {
         let shared = self.backend.guarantees().shared_leases;
         let left = free_by.since(self.keeper.now());
@@ -128,16 +130,16 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // What a fork has of it is the parent's. To end it would take what may seem to be locked for ever, and end sockets for both.
+        // In a fork it is the parent's. To drop it could lock what stays locked for ever, and would close sockets for both.
         if self.keeper.is_forked() {
             mem::forget((Arc::clone(&self.backend), Arc::clone(&self.renewals)));
             return;
         }
-        // Guards, places and locks have the client, so nobody can take a lock any more. The process may be about to end, and with it
+        // Guards, entries and locks keep the client, so nobody can take a lock any more. The process may be about to end, and with it
         // the keeper.
         let linger = Duration::from_millis(self.linger.load(Ordering::Relaxed));
-        if !linger.is_zero() && !self.cleanup.is_settled() && linger::may_block() {
-            self.cleanup.wait_settled(linger);
+        if !linger.is_zero() && !self.cleanup.is_empty() && linger::may_block() {
+            self.cleanup.wait_until_empty(linger);
         }
     }
 }

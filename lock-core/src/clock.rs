@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_grant_shortens_the_deadline_and_a_longer_one_does_not_lengthen_it() {
+    fn a_shorter_grant_shortens_the_deadline_and_a_longer_one_changes_nothing() {
         let (sent, s) = (BootTime::new(Duration::ZERO), Duration::from_secs);
         assert_eq!(valid_until(sent, s(10), s(5)), valid_until(sent, s(5), s(5)));
         assert_eq!(valid_until(sent, s(5), s(10)), valid_until(sent, s(5), s(5)));

@@ -1,4 +1,4 @@
-//! [`Closing`]: the end of a client, and who has to hear of it.
+//! [`Closing`]: whether a client is closed, and the notifications of it.
 
 use std::{
     future::Future,
@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
     closed: AtomicBool,
-    /// For those who wait for a lock.
+    /// Notifies those that wait for a lock.
     begun: Notify,
-    /// For those who wait until nothing is left.
+    /// Notifies those that wait until nothing is left.
     gone: Notify,
 }
 
@@ -22,19 +22,19 @@ impl Closing {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Tells all who wait for a lock. It wakes tasks: nothing may be locked.
+    /// Closes, and notifies all that wait for a lock. It wakes tasks: nothing may be locked.
     pub(crate) fn begin(&self) {
         self.closed.store(true, Ordering::Release);
         self.begun.notify_waiters();
     }
 
-    /// Ready when the client is closed after this call. Whoever looks whether it is closed calls this before.
+    /// Ready when the client is closed after this call. Call it before [`is_closed`](Self::is_closed), or a close in between is missed.
     pub(crate) fn begun(&self) -> impl Future<Output = ()> + Send {
         self.begun.notified()
     }
 
-    /// Something is gone that a close may wait for. Nothing may be locked.
-    pub(crate) fn is_gone(&self) {
+    /// Notifies a close that something has gone. It wakes tasks: nothing may be locked.
+    pub(crate) fn notify_gone(&self) {
         if self.is_closed() {
             self.gone.notify_waiters();
         }

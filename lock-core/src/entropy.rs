@@ -4,11 +4,11 @@ use std::fmt;
 
 /// Random bits. A value, not a global: a simulation draws them from its seed.
 pub trait Entropy: fmt::Debug + Send + Sync + 'static {
-    /// 128 bits that nobody else will draw.
+    /// 128 bits that no other client will draw.
     fn bits(&self) -> u128;
 }
 
-/// The operating system's randomness, asked anew each time: a copy of this process or machine draws other bits.
+/// The operating system's randomness, read anew each time: a copy of this process or machine draws other bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InputError, LockName};
+use crate::{InputError, LockName, limits::MAX_PERMITS};
 
 /// The name of one entry: 128 random bits, fresh for every acquisition and made before the first request.
 ///
@@ -13,7 +13,7 @@ use crate::{InputError, LockName};
 pub struct EntryId(u128);
 
 impl EntryId {
-    /// An id from 128 bits that nobody else will draw.
+    /// An id from 128 bits that no other client will draw.
     #[must_use]
     pub const fn new(bits: u128) -> Self {
         Self(bits)
@@ -103,7 +103,7 @@ pub struct Claim {
 
 impl Claim {
     /// The largest limit, and what a writer takes: 2^31 − 1.
-    pub const MAX: u32 = i32::MAX as u32;
+    pub const MAX: u32 = MAX_PERMITS;
 
     /// The only permit of a mutex.
     #[must_use]
@@ -201,7 +201,7 @@ pub struct Entry {
     pub id: EntryId,
     /// What it asks for.
     pub claim: Claim,
-    /// How long it lives from each request that refreshes it. It becomes longer when somebody who
+    /// How long it lives from each request that refreshes it. It becomes longer when an entry that
     /// [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock, and never shorter.
     pub ttl: Duration,
     /// Who it is, for people: shown by `queue`, never compared.

@@ -22,10 +22,10 @@ pub enum Error {
         waited: Duration,
         /// How many stood ahead when it was last seen.
         ahead: Option<u64>,
-        /// Who held the lock when it was last seen: of several the first. If these same [`Locks`](crate::Locks) hold it, the first of
-        /// their own.
+        /// The holder when the lock was last seen: the first of several. If these same [`Locks`](crate::Locks) hold it, the first of their
+        /// own.
         holder: Option<Holder>,
-        /// Whether these same [`Locks`](crate::Locks) hold it: then who waits may be the one who would have to release it.
+        /// Whether these same [`Locks`](crate::Locks) hold it: then the waiter may be the one that has to release it.
         here: bool,
         /// Whether others may hold it beside them: permits of a semaphore, or a read lock.
         others: bool,
@@ -45,7 +45,7 @@ pub enum Error {
     TooSlow {
         /// The lock.
         name: LockName,
-        /// The ttl that was asked for.
+        /// The ttl that is too short: that of the options, or their [`waiting_ttl`](crate::AcquireOptions::waiting_ttl).
         ttl: Duration,
     },
     /// The name is in use as another kind of lock, or with another limit.
@@ -98,8 +98,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later, with nothing changed but time. A loss is, if the work was stopped: who repeats a
-    /// release repeats work that may be finished.
+    /// Whether the same call may succeed later, with nothing changed but time. A loss is, if the work was stopped; otherwise the work may
+    /// be finished, and would be repeated.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -135,7 +135,7 @@ fn after_loss(stopped: bool) -> &'static str {
     }
 }
 
-/// What is known of those who are in the way of a waiter.
+/// What is known of the entries ahead of a waiter.
 struct InTheWay<'a> {
     ahead: Option<u64>,
     holder: Option<&'a Holder>,

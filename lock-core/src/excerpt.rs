@@ -1,8 +1,8 @@
-//! [`excerpt`] and [`harmless`]: the words of others.
+//! [`excerpt`] and [`harmless`]: text from outside, as it can be shown.
 
 use std::fmt::{self, Write};
 
-/// What a store or somebody else wrote, as a [`BackendError`](crate::BackendError) repeats it to people: the first 200
+/// A text from a store or another program, as a [`BackendError`](crate::BackendError) repeats it to people: the first 200
 /// characters, in one line. No more than that is ever made of it, however long it is.
 ///
 /// ```
@@ -22,7 +22,7 @@ pub(crate) fn excerpt_of(room: usize, said: fmt::Arguments<'_>) -> String {
     excerpt.text
 }
 
-/// What somebody else wrote, as it can be shown on a terminal: characters that move its cursor, turn the direction of the text
+/// A text from outside, as it can be shown on a terminal: characters that move its cursor, turn the direction of the text
 /// or are not seen are written as their codes.
 ///
 /// ```

@@ -27,9 +27,9 @@ pub struct Guarantees {
     /// goes on cleaning up until the store confirms it, and otherwise only until the ttl must have ended. Nor can its lease become
     /// longer: it waits with the ttl with which it will hold the lock.
     pub shared_leases: bool,
-    /// For a store that has no notifications, neither hints nor alarms: the pauses between two looks of one who waits. They grow
-    /// with the time waited, and the longest is how long a lock may stay free that somebody waits for. The option
-    /// [`look_again`](crate::AcquireOptions::look_again) and a third of the ttl bound them. `None` where waiters are told.
+    /// For a store without notifications, neither hints nor alarms: the pauses between two looks of a waiter. They grow with the time
+    /// waited, and a lock may stay free for the longest of them while others wait. The option
+    /// [`look_again`](crate::AcquireOptions::look_again) and a third of the ttl bound them. `None` where waiters are notified.
     pub polls: Option<BackOff>,
 }
 

@@ -1,17 +1,26 @@
-//! [`Guard`]: a lock that was granted.
+//! [`Guard`]: a lock that was granted, and that is released when the guard is dropped.
 
 use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     Creates, Departure, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason, Released,
-    client::Client, keeper::Owed, wakers::shielded,
+    client::Client, keeper::ScheduledLeave, panic_isolation::shielded,
 };
 
 /// A lock that was granted. Dropping it releases the lock.
 ///
 /// A guard is a claim with a deadline, not a fact: the keeper renews the lease behind it, and if that fails, the guard
-/// says so before anybody else can be admitted ([`lost`](Self::lost), [`is_held`](Self::is_held)). What must not be
-/// spoiled even by a process that was stopped in between should check [`token`](Self::token).
+/// says so before anybody else can be admitted.
+///
+/// | the work | watches |
+/// |---|---|
+/// | is one future | nothing: [`run`](crate::DistributedLock::run) stops it |
+/// | awaits now and then | [`lost`](Self::lost), in a `select!` |
+/// | is a loop without awaits | [`is_held`](Self::is_held), at each turn |
+/// | hands a step to a system that cannot be stopped | [`remaining`](Self::remaining), before the step |
+/// | writes to a store that can compare numbers | [`token`](Self::token), in that store |
+///
+/// Only the last is safe from a process that was stopped between the look and the write.
 ///
 /// ```
 /// # use lock_core::{DistributedLock, Locks, Memory};
@@ -26,9 +35,9 @@ use crate::{
 /// # }
 /// ```
 ///
-/// To drop it sends one message to the keeper: it needs no runtime, and reports no error. It blocks only where it is the last of its
-/// [`Locks`](crate::Locks), on a thread without tasks, [for a moment](crate::Locks::with_linger). Where it matters that the lock is free,
-/// use [`release`](Self::release).
+/// The drop hands the release over to the keeper: it needs no runtime, and reports no error. It blocks only where the guard is the last of
+/// its [`Locks`](crate::Locks), on a thread without tasks, [for a moment](crate::Locks::with_linger). Use [`release`](Self::release) where
+/// the next step relies on the lock being free, or on the work having been protected until its end.
 #[must_use = "dropping the guard releases the lock; keep it, as in `let guard = lock.acquire().await?`: `let _ =` drops it at once"]
 pub struct Guard {
     client: Arc<Client>,
@@ -48,7 +57,7 @@ impl Guard {
         self.hold.name()
     }
 
-    /// The fencing token, fixed at the grant. Still there when the lock is lost.
+    /// The fencing token, fixed at the grant. Still there when the lock is lost. See [`FencingToken`] for how to use it.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.hold.token()
@@ -66,14 +75,15 @@ impl Guard {
         self.hold.ttl()
     }
 
-    /// Whether the lock is held at this moment, by the clock and not by what some task got round to. See
-    /// [`Hold::is_held`].
+    /// Whether the lock is held at this moment. It reads the clock, and so needs no task to have run. See [`Hold::is_held`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.hold.is_held()
     }
 
-    /// How long the lock may still be relied on if nothing more is heard from the store.
+    /// How long the lock may still be relied on if nothing more is heard from the store. Zero once it is lost.
+    ///
+    /// With renewal it moves between about two thirds of the [`ttl`](Self::ttl) and all of it.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
@@ -91,13 +101,16 @@ impl Guard {
         self.hold.lost()
     }
 
-    /// A view to hand to those who work under the lock: it tells all that the guard tells, and does not keep the lock.
+    /// A view for the tasks that work under the lock: it tells all that the guard tells, and does not keep the lock.
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.hold.clone()
     }
 
-    /// Renews the lease now, whether or not the keeper does, and says how long it may be relied on.
+    /// Renews the lease now, whether or not the keeper does, and returns how long it may be relied on.
+    ///
+    /// The keeper renews every lease in time by itself. Call this before a step that needs a full lease, or where the options say not to
+    /// [renew](crate::AcquireOptions::renew).
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock is lost: at its deadline, whether or not the store has answered by then.
@@ -105,14 +118,15 @@ impl Guard {
     /// [`Error::Backend`] if the store did not answer: the lock is still held, until [`remaining`](Self::remaining) is over.
     ///
     /// # Cancel safety
-    /// Safe to drop. The lease may have been extended without the guard knowing it, which delays others and nothing else.
+    /// Dropping the future does not take the request back. The guard keeps the deadline that it had; if the store extends the lease all the
+    /// same, a crash of this process keeps others waiting for longer, and nothing else.
     pub async fn extend(&self) -> Result<Duration, Error> {
         let renewed = if self.is_held() {
             let renewing = pin!(self.client.renewals.renew_now(&self.hold));
             tokio::select! {
                 biased;
                 renewed = shielded(renewing) => renewed,
-                // No answer is worth anything after it.
+                // An answer after the loss is worth nothing.
                 _ = self.lost() => Ok(()),
             }
         } else {
@@ -127,7 +141,7 @@ impl Guard {
         }
     }
 
-    /// Gives the lock back. `Ok` says that it was held until the release began.
+    /// Gives the lock back. `Ok` says that it was held until the release began: what was done under it was protected to the end.
     ///
     /// If the store does not confirm it within its time limit for a command, the answer is [`Released::Pending`], and the keeper
     /// goes on trying.
@@ -137,16 +151,17 @@ impl Guard {
     /// [`Error::Forked`] in a fork: the lock is the parent's.
     ///
     /// # Cancel safety
-    /// Safe to drop: the keeper finishes what was begun.
+    /// The lock counts as released from the first poll on. Dropping the future leaves the rest to the keeper, which tries until the store
+    /// confirms it; what the result would have been is not known then.
     pub async fn release(mut self) -> Result<Released, Error> {
         self.released = true;
-        let Some((owed, held)) = self.end() else { return Err(self.over()) };
-        let (untold, free_by) = (Untold { hold: &self.hold, held }, owed.free_by());
-        match shielded(pin!(owed.leave_now())).await {
+        let Some((scheduled, held)) = self.end() else { return Err(self.over()) };
+        let (trace, free_by) = (ReleaseTrace { hold: &self.hold, held }, scheduled.free_by());
+        match shielded(pin!(scheduled.leave_now())).await {
             Ok(Departure::Left) => Ok(Released::Confirmed),
             // PR10: a leave that was repeated, after a first one in time, says that it left.
             Ok(Departure::Absent) => {
-                untold.gone();
+                trace.gone();
                 Err(self.lost_error(LostReason::Gone, false))
             }
             Err(cause) => Ok(Released::Pending { free_within: self.client.free_within(free_by), cause }),
@@ -164,19 +179,20 @@ impl Guard {
         }
     }
 
-    /// Ends the hold, and gives what is left to do, and for how long it was held. Nothing if it was lost before: the keeper leaves
-    /// for it.
-    fn end(&self) -> Option<(Owed, Duration)> {
+    /// Ends the hold, and returns the leave that is left to do, and for how long it was held. `None` if it was lost before: then the
+    /// keeper leaves for it.
+    fn end(&self) -> Option<(ScheduledLeave, Duration)> {
         if self.client.keeper.is_forked() {
             // The lock is the parent's, and so is its keeper.
             return None;
         }
         let free_by = self.client.keeper.now() + self.ttl();
-        // If it was lost before, it may not be there: whoever took it out leaves for it.
-        let owed = self.client.renewals.take_out(self.hold.entry(), self.creates, free_by);
+        // If it was lost before, it may not be registered: then the keeper leaves for it.
+        let scheduled = self.client.renewals.schedule_leave(self.hold.entry(), self.creates, free_by);
         let held = self.hold.end()?;
-        let owe = || self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
-        Some((owed.unwrap_or_else(owe), held))
+        let schedule_leave =
+            || self.client.cleanup.schedule_leave(Arc::clone(self.hold.entry()), self.creates, free_by);
+        Some((scheduled.unwrap_or_else(schedule_leave), held))
     }
 
     /// The lock is lost, and perhaps the work under it was stopped.
@@ -192,30 +208,30 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !mem::replace(&mut self.released, true)
-            && let Some((owed, held)) = self.end()
+            && let Some((scheduled, held)) = self.end()
         {
-            self.hold.tell_released(held);
-            drop(owed);
+            self.hold.trace_released(held);
+            drop(scheduled);
         }
     }
 }
 
-/// A release that is not traced yet. It is one, unless the store says that the lock was gone: also if the future is dropped meanwhile.
-struct Untold<'a> {
+/// Traces a release when it is dropped, also if that is because the future was. Unless the store says that the lock was gone.
+struct ReleaseTrace<'a> {
     hold: &'a Hold,
     held: Duration,
 }
 
-impl Untold<'_> {
+impl ReleaseTrace<'_> {
     fn gone(self) {
-        self.hold.tell_gone(self.held);
+        self.hold.trace_gone(self.held);
         mem::forget(self);
     }
 }
 
-impl Drop for Untold<'_> {
+impl Drop for ReleaseTrace<'_> {
     fn drop(&mut self) {
-        self.hold.tell_released(self.held);
+        self.hold.trace_released(self.held);
     }
 }
 

@@ -1,25 +1,40 @@
 //! [`Hold`]: what is known about a granted lock, shared by its guard, its watchers and the keeper.
 
-mod lost;
-
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-    time::Duration,
-};
-
-pub use self::lost::Lost;
+use std::{fmt, sync::Arc, task::Waker, time::Duration};
 
 use crate::{
-    BootTime, Clock, Entry, EntryId, FencingToken, LockName,
-    journal::{Event, Journal},
-    telemetry, wakers,
+    BootTime, Clock, Entry, EntryId, FencingToken, HoldState, LockName, LostReason,
+    event_log::{Event, EventLog},
+    panic_isolation,
+    sync::Mutex,
+    telemetry,
 };
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
 ///
-/// Cheap to clone and to send to the tasks that work under the lock.
+/// Cheap to clone and to send. Give one to each task that works under the lock, so that the task can watch for the loss; the guard stays
+/// where the work as a whole begins and ends. A hold outlives its guard, and then tells that the lock was released.
+///
+/// ```
+/// use lock_core::{DistributedLock, HoldState, Locks, Memory};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let guard = Locks::new(Memory::new()).mutex("import")?.acquire().await?;
+/// let hold = guard.hold();
+/// let worker = tokio::spawn(async move {
+///     tokio::select! {
+///         reason = hold.lost() => Err(reason),
+///         rows = async { 3 } => Ok(rows),
+///     }
+/// });
+/// let hold = guard.hold();
+/// assert_eq!(worker.await?, Ok(3));
+/// guard.release().await?;
+/// assert_eq!(hold.state(), HoldState::Released);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Hold(Arc<Shared>);
 
@@ -29,7 +44,7 @@ struct Shared {
     /// The ttl that the store granted.
     ttl: Duration,
     clock: Arc<dyn Clock>,
-    journal: Arc<Journal>,
+    event_log: Arc<EventLog>,
     /// The process that connected.
     pid: u32,
     granted: BootTime,
@@ -54,51 +69,6 @@ enum Phase {
     Released,
 }
 
-/// What a guard knows about its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HoldState {
-    /// The last renewal succeeded, and the deadline is ahead.
-    Held,
-    /// A renewal failed; the deadline is still ahead, and the lock is still held. The next renewal may mend it.
-    Suspect,
-    /// The lock is lost, for good.
-    Lost(LostReason),
-    /// The lock was released.
-    Released,
-}
-
-impl HoldState {
-    pub(crate) fn is_held(self) -> bool {
-        matches!(self, Self::Held | Self::Suspect)
-    }
-}
-
-/// How a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// Its deadline passed before the lease was proved alive again.
-    Expired,
-    /// The store says that the entry is gone: it expired there, or somebody removed it.
-    Gone,
-    /// It was held for `max_hold`.
-    MaxHold,
-    /// This process is a fork of the one that holds it.
-    Forked,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its lease could not be renewed before its deadline",
-            Self::Gone => "the store says that it is gone",
-            Self::MaxHold => "it was held for max_hold",
-            Self::Forked => "this process is a fork of the one that holds it",
-        })
-    }
-}
-
 /// What the store gave: the life of an entry, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
@@ -107,7 +77,7 @@ pub(crate) struct Grant {
     pub(crate) valid_until: BootTime,
 }
 
-/// What is to be told about a loss, once nothing is locked: it runs code of others.
+/// A loss that is not announced yet. That runs foreign code, and so waits until nothing is locked.
 #[must_use = "a loss has to be announced"]
 pub(crate) struct Loss {
     hold: Hold,
@@ -117,12 +87,12 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Wakes whoever watches, and says so.
+    /// Wakes the watchers, and logs the loss.
     pub(crate) fn announce(self) {
         let Self { hold, reason, held, watchers } = self;
-        watchers.into_iter().for_each(wakers::wake);
+        watchers.into_iter().for_each(panic_isolation::wake);
         let (entry, token) = (Arc::clone(hold.entry()), hold.token());
-        hold.0.journal.note(Event::Lost { entry, token, reason, held });
+        hold.0.event_log.note(Event::Lost { entry, token, reason, held });
     }
 }
 
@@ -132,11 +102,11 @@ fn announce(loss: Option<Loss>) {
     }
 }
 
-/// What a renewal brought: see [`Hold::prove`].
+/// Whether [`Hold::extend`] moved the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum Extension {
     Accepted,
-    /// It came after the deadline, or after the end of the hold: it proves nothing any more.
+    /// It came after the deadline, or after the end of the hold, and proves nothing any more.
     TooLate,
 }
 
@@ -146,17 +116,17 @@ impl Hold {
         grant: Grant,
         clock: Arc<dyn Clock>,
         max_hold: Option<Duration>,
-        journal: Arc<Journal>,
+        event_log: Arc<EventLog>,
     ) -> Self {
         let Grant { token, ttl, valid_until } = grant;
         let granted = clock.now();
         let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| granted + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
-        // Should a fork go on with what its parent had asked for, what it is granted is its parent's, too.
-        let pid = journal.pid();
+        // A fork that goes on polling its parent's future is granted what is its parent's.
+        let pid = event_log.pid();
         let state = Mutex::new(state);
-        Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, granted, hold_until, state }))
+        Self(Arc::new(Shared { entry, token, ttl, clock, event_log, pid, granted, hold_until, state }))
     }
 
     /// The name of the lock.
@@ -180,7 +150,8 @@ impl Hold {
     /// Whether the lock is held at this moment: compares the clock with the deadline now, so the answer is right even if
     /// no task or thread ran since.
     ///
-    /// By the time that the caller acts on it, it may be too late: let the resource check the token.
+    /// The answer may be out of date when the caller acts on it, as after a pause of the process: let the resource check the
+    /// [token](Self::token) where that must do no harm.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state().is_held()
@@ -203,16 +174,9 @@ impl Hold {
         state
     }
 
-    /// A future that is ready when the lock is lost, and never after a release. Cheap to clone, `'static`, and ready
-    /// for late listeners too.
-    pub fn lost(&self) -> Lost {
-        Lost::new(self.clone())
-    }
-
-    /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
-    /// later.
+    /// What is known at this moment, without announcing a loss: the caller does, once nothing is locked.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
-        self.judge(&mut self.lock())
+        self.check_deadline(&mut self.0.state.lock())
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
@@ -224,41 +188,41 @@ impl Hold {
         self.0.ttl
     }
 
-    /// How long a proof is good for: the shorter of what was asked for and what was granted.
+    /// For how long a renewal is good: the shorter of the ttl that was asked for and the one that was granted.
     pub(crate) fn lease(&self) -> Duration {
         self.0.ttl.min(self.0.entry.ttl)
     }
 
     pub(crate) fn deadline(&self) -> BootTime {
-        self.lock().deadline
+        self.0.state.lock().deadline
     }
 
     /// Whether the deadline is the end of `max_hold`, so that no renewal can move it.
     pub(crate) fn is_at_max_hold(&self) -> bool {
-        self.lock().deadline >= self.0.hold_until
+        self.0.state.lock().deadline >= self.0.hold_until
     }
 
-    /// Takes note of a proof that the lease is good until `valid_until`.
-    pub(crate) fn prove(&self, valid_until: BootTime) -> Proof {
-        let mut state = self.lock();
-        let (judged, loss) = self.judge(&mut state);
-        let held = judged.is_held();
+    /// The store has proved the lease good until `valid_until`.
+    pub(crate) fn extend(&self, valid_until: BootTime) -> Extension {
+        let mut state = self.0.state.lock();
+        let (state_now, loss) = self.check_deadline(&mut state);
+        let held = state_now.is_held();
         if held {
             state.phase = Phase::Held;
             state.deadline = state.deadline.max(valid_until.min(self.0.hold_until));
         }
         drop(state);
         announce(loss);
-        if judged == HoldState::Suspect {
+        if state_now == HoldState::Suspect {
             let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.journal.note(Event::Recovered { entry, token });
+            self.0.event_log.note(Event::Recovered { entry, token });
         }
-        if held { Proof::Accepted } else { Proof::TooLate }
+        if held { Extension::Accepted } else { Extension::TooLate }
     }
 
-    /// Takes note of a renewal that failed.
-    pub(crate) fn suspect(&self) {
-        let mut state = self.lock();
+    /// A renewal has failed.
+    pub(crate) fn mark_suspect(&self) {
+        let mut state = self.0.state.lock();
         let held = matches!(state.phase, Phase::Held);
         if held {
             state.phase = Phase::Suspect;
@@ -267,24 +231,24 @@ impl Hold {
         drop(state);
         if held {
             let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.journal.note(Event::Suspect { entry, token, remaining });
+            self.0.event_log.note(Event::Suspect { entry, token, remaining });
         }
     }
 
-    /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        let mut state = self.lock();
-        let loss = self.judge(&mut state).1.or_else(|| self.lose_locked(&mut state, reason));
+    /// The lock is lost for this reason, unless its deadline passed before that was known: then that is the reason.
+    pub(crate) fn mark_lost(&self, reason: LostReason) {
+        let mut state = self.0.state.lock();
+        let loss = self.check_deadline(&mut state).1.or_else(|| self.mark_lost_locked(&mut state, reason));
         drop(state);
         announce(loss);
     }
 
-    /// Ends the hold, and says for how long it was held. Nothing if it was lost or released before. How it ended is told by the caller,
-    /// who may learn it from the store.
+    /// Ends the hold, and returns for how long it was held. `None` if it was lost or released before. The caller traces how it ended, which
+    /// the store may know.
     pub(crate) fn end(&self) -> Option<Duration> {
-        let mut state = self.lock();
-        let (judged, loss) = self.judge(&mut state);
-        let held = judged.is_held();
+        let mut state = self.0.state.lock();
+        let (state_now, loss) = self.check_deadline(&mut state);
+        let held = state_now.is_held();
         let mut watchers = Vec::new();
         if held {
             state.phase = Phase::Released;
@@ -296,35 +260,74 @@ impl Hold {
         held.then(|| self.0.clock.now().since(self.0.granted))
     }
 
-    /// Tells that a hold was ended that was held for so long.
-    pub(crate) fn tell_released(&self, held: Duration) {
+    /// Traces the end of a hold of this length.
+    pub(crate) fn trace_released(&self, held: Duration) {
         telemetry::released(&self.0.entry, self.0.token, held);
     }
 
-    /// Tells that the store had lost an entry when it was to be given back.
-    pub(crate) fn tell_gone(&self, held: Duration) {
+    /// Logs that the store did not have the entry any more when it was to leave.
+    pub(crate) fn trace_gone(&self, held: Duration) {
         let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-        self.0.journal.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
+        self.0.event_log.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
+    }
+
+    /// Has `waker` woken when the lock is lost, and returns the key of the watcher. One that has a key already gets this waker instead
+    /// of its last one. `Err` if the lock is lost.
+    pub(crate) fn watch(&self, key: Option<u64>, waker: &Waker) -> Result<Option<u64>, LostReason> {
+        // Foreign code, like everything that is done with a waker.
+        let waker = waker.clone();
+        let mut state = self.0.state.lock();
+        match state.phase {
+            Phase::Lost(reason) => return Err(reason),
+            Phase::Released => return Ok(key),
+            Phase::Held | Phase::Suspect => {}
+        }
+        let key = key.unwrap_or_else(|| {
+            state.next_watcher += 1;
+            state.next_watcher
+        });
+        let replaced = if let Some((_, old)) = state.watchers.iter_mut().find(|(watcher, _)| *watcher == key)
+        {
+            Some(std::mem::replace(old, waker))
+        } else {
+            state.watchers.push((key, waker));
+            None
+        };
+        drop(state);
+        drop(replaced);
+        Ok(Some(key))
+    }
+
+    /// Ends a watch.
+    pub(crate) fn unwatch(&self, key: u64) {
+        // In a fork the state may stay locked for ever by the keeper, which does not exist there.
+        if self.0.pid == std::process::id() {
+            let mut state = self.0.state.lock();
+            let found = state.watchers.iter().position(|(watcher, _)| *watcher == key);
+            let watcher = found.map(|i| state.watchers.swap_remove(i));
+            drop(state);
+            drop(watcher);
+        }
     }
 
     /// Looks at the clock.
-    fn judge(&self, state: &mut State) -> (HoldState, Option<Loss>) {
+    fn check_deadline(&self, state: &mut State) -> (HoldState, Option<Loss>) {
         let mut loss = None;
         if matches!(state.phase, Phase::Held | Phase::Suspect) && self.0.clock.now() >= state.deadline {
             let at_max_hold = state.deadline >= self.0.hold_until;
-            loss =
-                self.lose_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
+            loss = self
+                .mark_lost_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
         }
-        let judged = match state.phase {
+        let state_now = match state.phase {
             Phase::Held => HoldState::Held,
             Phase::Suspect => HoldState::Suspect,
             Phase::Lost(reason) => HoldState::Lost(reason),
             Phase::Released => HoldState::Released,
         };
-        (judged, loss)
+        (state_now, loss)
     }
 
-    fn lose_locked(&self, state: &mut State, reason: LostReason) -> Option<Loss> {
+    fn mark_lost_locked(&self, state: &mut State, reason: LostReason) -> Option<Loss> {
         if !matches!(state.phase, Phase::Held | Phase::Suspect) {
             return None;
         }
@@ -332,11 +335,6 @@ impl Hold {
         let held = self.0.clock.now().min(state.deadline).since(self.0.granted);
         let watchers = std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect();
         Some(Loss { hold: self.clone(), reason, held, watchers })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Identity`]: who stands in a queue, as a label says it.
+//! [`Identity`]: the process that an entry in a queue belongs to, as its label says.
 
 use std::{
     fmt,
@@ -37,7 +37,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This process, now. An empty label is none.
+    /// This process, now. An empty label counts as none.
     ///
     /// Made anew for each acquisition, or the age that is shown is that of the first.
     #[must_use]

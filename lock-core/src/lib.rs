@@ -33,79 +33,86 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], [`Paced`], [`CircuitBreaker`], and [`settings`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire_span;
 pub mod admission;
 mod backend;
 mod circuit_breaker;
 mod client;
 mod clock;
 mod closing;
+mod departure;
 mod entropy;
 mod entry;
 mod error;
+mod event_log;
 mod excerpt;
-mod first_process;
-mod forwarding;
+mod fork_detector;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guarantees;
 mod guard;
-mod hints;
 mod hold;
+mod hold_state;
 mod identity;
-mod journal;
 mod keeper;
+mod limits;
 mod linger;
 mod lock;
 mod locks;
+mod log_throttle;
+mod lost;
 mod memory;
 mod name;
+mod notifier;
 mod operator;
 mod options;
-mod paced;
-mod place;
+mod panic_isolation;
+mod pending_entry;
+mod pointers;
 mod released;
 mod rwlock;
 mod semaphore;
 pub mod settings;
+pub mod sync;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
 mod wait;
-mod wakers;
 
 pub use self::{
-    backend::{
-        Alarms, Backend, Creates, Departure, Hint, Hints, Holder, Lease, MAX_TTL, MIN_TTL, Renewal, Standing,
-        Step, WaitMode,
-    },
+    backend::{Alarms, Backend, Creates, Hint, Hints, Holder, Lease, Renewal, Standing, Step, WaitMode},
     circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},
+    departure::Departure,
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
     excerpt::{excerpt, harmless},
-    first_process::FirstProcess,
+    fork_detector::ForkDetector,
     guarantees::Guarantees,
     guard::Guard,
-    hints::Switchboard,
-    hold::{Hold, HoldState, Lost, LostReason},
+    hold::Hold,
+    hold_state::{HoldState, LostReason},
     identity::Identity,
     keeper::{Keeper, Sleep},
+    limits::{MAX_TTL, MIN_TTL},
     lock::{DistributedLock, Lock},
     locks::{CloseError, Locks},
+    log_throttle::LogThrottle,
+    lost::Lost,
     memory::Memory,
     name::{LockName, NameError},
+    notifier::Notifier,
     operator::{Diagnosis, Operator, QueueRow},
     options::{AcquireOptions, BackOff, LookAgain, Outage, shown_label},
-    paced::Paced,
     released::Released,
     rwlock::RwLock,
     semaphore::Semaphore,

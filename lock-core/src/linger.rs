@@ -1,41 +1,41 @@
-//! How long the end of a client waits for its clean-up, and where it may.
+//! How long the drop of a client waits for its clean-up, and on which threads.
 
 use std::{cell::Cell, time::Duration};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// How long it waits unless it is told otherwise.
+/// How long it waits by default.
 pub(crate) const DEFAULT: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// How many calls of code of others this thread is in.
-    static CONTAINED: Cell<u32> = const { Cell::new(0) };
+    /// How many calls of foreign code are on the stack of this thread.
+    static FOREIGN_CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread may stand still for a moment: one that runs no tasks.
+/// Whether this thread may block for a moment: it runs no tasks.
 ///
-/// The main thread of `#[tokio::main]` is one, for the workers have the tasks, unless its runtime has no other thread. A worker is none,
-/// nor is a thread on which this library calls wakers of others, and with them drops their tasks.
+/// The main thread of `#[tokio::main]` may, because the workers run the tasks, unless its runtime has no other thread. A worker may not,
+/// nor may a thread on which this library calls foreign wakers, which can drop tasks.
 pub(crate) fn may_block() -> bool {
     let runs_tasks = tokio::task::try_id().is_some()
         || Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
-    !runs_tasks && CONTAINED.get() == 0
+    !runs_tasks && FOREIGN_CALLS.get() == 0
 }
 
-/// Says that code of others runs on this thread, until it is dropped.
-pub(crate) struct Contained;
+/// Marks that this thread runs foreign code, until it is dropped.
+pub(crate) struct ForeignCode;
 
-impl Contained {
+impl ForeignCode {
     pub(crate) fn begin() -> Self {
-        CONTAINED.set(CONTAINED.get() + 1);
+        FOREIGN_CALLS.set(FOREIGN_CALLS.get() + 1);
         Self
     }
 }
 
-impl Drop for Contained {
+impl Drop for ForeignCode {
     fn drop(&mut self) {
-        CONTAINED.set(CONTAINED.get() - 1);
+        FOREIGN_CALLS.set(FOREIGN_CALLS.get() - 1);
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_runs_tasks_may_not_stand_still() {
+    fn a_thread_that_runs_tasks_may_not_block() {
         assert!(may_block(), "a plain thread");
         let one = Builder::new_current_thread().build().unwrap();
         assert!(!one.block_on(async { may_block() }), "all tasks are on this thread");
@@ -73,12 +73,5 @@ mod tests {
             look.recv().unwrap()
         });
         assert!(!dropped, "a task that is dropped is one");
-    }
-
-    #[test]
-    fn a_thread_that_calls_code_of_others_may_not_stand_still() {
-        let mut inside = true;
-        crate::wakers::contained(|| inside = may_block());
-        assert!(!inside && may_block());
     }
 }

@@ -1,4 +1,4 @@
-//! [`DistributedLock`]: what users hold, whatever kind of lock it is.
+//! [`DistributedLock`]: a lock of any kind, as users take it; and [`Lock`], the type that implements it.
 
 use std::{
     fmt,
@@ -11,13 +11,25 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, wait, wakers::shielded,
+    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, panic_isolation::shielded,
+    wait,
 };
 
 /// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.
 ///
-/// Object-safe: keep an `Arc<dyn DistributedLock>` where the kind does not matter. References, boxes and `Arc`s of locks are locks
-/// too, so that generic code, as [`run`](Self::run), takes any of them.
+/// The trait is object-safe: keep an `Arc<dyn DistributedLock>` where the kind does not matter. References, boxes and `Arc`s of locks are
+/// locks too, so generic code such as [`run`](Self::run) takes any of them.
+///
+/// | to | call |
+/// |---|---|
+/// | wait for the lock | [`acquire`](Self::acquire) |
+/// | do something else if it is taken | [`try_acquire`](Self::try_acquire) |
+/// | run work under it, and stop the work when the lock is lost | [`run`](Self::run) |
+/// | wait, or hold it, in another way this time | [`acquire_with`](Self::acquire_with) |
+/// | see who has it | [`holder`](Self::holder), [`queue`](Self::queue) |
+///
+/// Making a lock asks the store nothing, and one lock may be used by many tasks at the same time: each call of `acquire` is a place of
+/// its own in the queue.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,32 +55,44 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
 
     /// Takes the lock, waiting for it as `options` say. First come, first served.
     ///
+    /// The guard is returned once the store has granted the lock, and while its lease still has time left. Its deadline counts from before
+    /// the request was sent, so that a slow answer makes it shorter, and never too long.
+    ///
+    /// A waiter that could not refresh its place in time, because the store was away or its runtime was blocked, goes to the end of the
+    /// queue, and goes on waiting.
+    ///
     /// # Errors
     /// [`Error::WaitTimeout`] when `wait` has passed; [`Error::Backend`] when the store is away and the options do not say
     /// to wait for it; [`Error::ClaimMismatch`] when the name is in use as another kind of lock; [`Error::Input`] for an
     /// option out of range; [`Error::TooSlow`], [`Error::Closed`], [`Error::Forked`].
     ///
     /// # Cancel safety
-    /// Can be dropped at any point. The place in the queue is lost, and the keeper removes what is left of it.
+    /// Dropping the future gives up its place in the queue; another call begins at the end. A request that is under way may still be
+    /// carried out, even after the drop: the keeper leaves for it until the store confirms that nothing is left.
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error>;
 
-    /// Takes the lock if it is free now, and gives `None` if it is not, or if others wait for it.
+    /// Takes the lock if it is free now, and returns `None` if it is not, or if others wait for it.
+    ///
+    /// A try never overtakes a waiter. So `None` does not always mean that somebody holds the lock at this moment.
     ///
     /// # Errors
     /// Like [`acquire_with`](Self::acquire_with), without the timeout. A try whose outcome is not known is repeated or
     /// reported as an error, never as `None`.
     ///
     /// # Cancel safety
-    /// Can be dropped at any point; the keeper removes what is left.
+    /// Dropping the future ends the try. If the store grants it all the same, the keeper releases the lock.
     async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error>;
 
-    /// The queue as it is now: holders first, then those who wait.
+    /// The queue as it is now: holders first, then the waiters in order.
+    ///
+    /// It may have changed before the answer is here: show it to people, and decide nothing by it. To find out whether the lock is free,
+    /// [try](Self::try_acquire) to take it.
     ///
     /// # Errors
     /// [`Error::Backend`] if the store cannot be asked.
     ///
     /// # Cancel safety
-    /// Safe to drop: it only reads.
+    /// Dropping the future abandons the request, which changes nothing in the store.
     async fn queue(&self) -> Result<Vec<QueueRow>, Error>;
 
     /// [`acquire_with`](Self::acquire_with) the options of this lock.
@@ -84,8 +108,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
 
     /// [`try_acquire_with`](Self::try_acquire_with) the options of this lock.
     ///
-    /// The guard is in the `Option`: `if lock.try_acquire().await?.is_some()`, `let Some(_) = …` and an answer that is not kept drop it
-    /// at once, and the compiler does not warn. `let Some(guard) = lock.try_acquire().await? else { … }` keeps it.
+    /// The guard is in the `Option`. `if lock.try_acquire().await?.is_some()`, `let Some(_) = …` and an answer that is not kept drop it
+    /// at once, without a warning of the compiler. `let Some(guard) = lock.try_acquire().await? else { … }` keeps it.
     ///
     /// # Errors
     /// As there.
@@ -96,22 +120,24 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
         self.try_acquire_with(self.options()).await
     }
 
-    /// Who holds the lock now: the first of them, if there are several.
+    /// The holder of the lock now: the first one, if there are several. `None` if the lock is free.
     ///
     /// # Errors
     /// [`Error::Backend`] if the store cannot be asked.
     ///
     /// # Cancel safety
-    /// Safe to drop: it only reads.
+    /// Dropping the future abandons the request, which changes nothing in the store.
     async fn holder(&self) -> Result<Option<QueueRow>, Error> {
         Ok(self.queue().await?.into_iter().find(|row| row.admitted))
     }
 
     /// Takes the lock, runs `body` under it, and releases it.
     ///
-    /// If the lock is lost, the body is dropped where it awaits next, and the answer is [`Error::Lost`]; the same if the
-    /// lock turns out to be lost when the body ends. If the body panics, the lock is released by the unwinding, and the
-    /// panic goes on; with `panic = "abort"` it stays taken until its ttl ends.
+    /// Use it where the work is one future: it stops the work when the lock is lost, which a guard leaves to its owner.
+    ///
+    /// If the lock is lost, the body is dropped where it awaits next, and the result is [`Error::Lost`]; the same if the lock turns out to
+    /// be lost when the body ends. A body that does not await is not stopped. If it panics, unwinding releases the lock, and the panic goes
+    /// on; with `panic = "abort"` the lock stays taken until its ttl ends.
     ///
     /// ```
     /// use lock_core::{DistributedLock, Locks, Memory};
@@ -135,7 +161,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// release that is not confirmed is left to the keeper, and no error.
     ///
     /// # Cancel safety
-    /// Dropping it drops the body and releases the lock.
+    /// Dropping the future drops the body where it awaits, and releases the lock as the drop of a [`Guard`] does.
     async fn run<T, F, B>(&self, body: B) -> Result<T, Error>
     where
         Self: Sized,
@@ -152,14 +178,14 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
             Poll::Pending => work.as_mut().poll(cx).map(Ok),
         })
         .await?;
-        // It fails if the lock was lost. If it is pending, the work was done under the lock all the same, and the keeper goes on.
+        // It fails if the lock was lost. If the release is pending, the work was done under the lock all the same, and the keeper goes on.
         guard.release().await?;
         Ok(done)
     }
 }
 
 /// One way of holding a name: a mutex, a side of a read-write lock, or some permits of a semaphore. Made by
-/// [`Locks`](crate::Locks).
+/// [`Locks`](crate::Locks). Its methods are those of [`DistributedLock`]: import the trait to call them.
 #[derive(Clone, Debug)]
 pub struct Lock {
     client: Arc<Client>,
@@ -180,7 +206,7 @@ impl Lock {
         self
     }
 
-    /// What it asks for.
+    /// What it asks the store for: the kind of lock, and how many permits.
     #[must_use]
     pub fn claim(&self) -> Claim {
         self.claim

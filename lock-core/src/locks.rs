@@ -4,10 +4,13 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     AcquireOptions, Backend, Claim, DistributedLock, Entropy, Error, Guarantees, Keeper, Lock, LockName,
-    Operator, RwLock, Semaphore, SystemEntropy, client::Client, wakers::shielded,
+    Operator, RwLock, Semaphore, SystemEntropy, client::Client, panic_isolation::shielded,
 };
 
-/// A backend with the keeper that serves it: where locks come from. Cheap to clone.
+/// A backend with the keeper that serves it: where locks come from.
+///
+/// Make one for each store and process, and clone it: clones share the connections and are [closed](Self::close) together. Locks and
+/// guards keep what they need of it alive.
 ///
 /// ```
 /// use lock_core::{DistributedLock, Locks, Memory};
@@ -29,7 +32,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Locks on a backend, served by the keeper of the process.
+    /// Locks on a backend, served by the keeper of the process. Nothing is sent before the first lock is taken.
     ///
     /// # Panics
     /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
@@ -38,28 +41,29 @@ impl Locks {
         Self::with(Arc::new(backend), Keeper::shared(), Arc::new(SystemEntropy))
     }
 
-    /// Locks on a backend, with a keeper and a source of randomness of one's own: for simulations, and for tests with
-    /// several clients in one process.
+    /// Locks on a backend, with a given keeper and source of randomness: for simulations, and for tests with several clients in one
+    /// process.
     #[must_use]
     pub fn with(backend: Arc<dyn Backend>, keeper: Keeper, entropy: Arc<dyn Entropy>) -> Self {
         Self { client: Arc::new(Client::new(backend, keeper, entropy)), options: AcquireOptions::default() }
     }
 
-    /// The same locks with other options for whatever is made from now on.
+    /// The same locks, with other options for the locks that are made from now on. Locks that were made before keep theirs.
     #[must_use]
     pub fn with_options(mut self, options: AcquireOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same locks, whose end waits for so long at the most until what they gave back has left the store: 200 ms, if this is not
-    /// called. Zero does not wait. It is changed for all clones of these locks at once, and for the locks made of them.
+    /// The same locks, whose last drop waits for `linger` at the most until dropped guards are released in the store. Default: 200 ms; zero
+    /// does not wait. This changes all clones of these locks, and the locks made from them.
     ///
-    /// A process that ends takes the keeper with it. So when the last of these locks, their clones and guards is dropped, and something
-    /// is still to be given back, the drop blocks its thread for that moment: a guard that lives to the end of `main` is released. It
-    /// blocks no thread that runs tasks: on a worker of tokio, or on a runtime with a single thread, it returns at once, and so it
-    /// does for statics, `std::process::exit` and an abort, which drop nothing or have no keeper. There, [`close`](Self::close) is the
-    /// way. Threads of other executors cannot be told from plain ones: give them zero.
+    /// The keeper ends with the process. So when the last of these locks, their clones and guards is dropped, and a release is not done
+    /// yet, the drop blocks its thread for a moment: a guard that lives until the end of `main` is released.
+    ///
+    /// A thread that runs tasks is never blocked: on a worker of tokio, and on a runtime with a single thread, the drop returns at once.
+    /// Statics, `std::process::exit` and an abort drop nothing. Call [`close`](Self::close) there. Threads of other executors cannot be
+    /// told from plain ones: give them zero.
     #[must_use]
     pub fn with_linger(self, linger: Duration) -> Self {
         self.client.linger_for(linger);
@@ -68,7 +72,8 @@ impl Locks {
 
     /// A lock with one holder, first come, first served.
     ///
-    /// It is not re-entrant: who asks for it again while holding it waits for himself.
+    /// It is not re-entrant: a task that asks for it again while it holds the guard waits for itself. With a `wait` in the options that
+    /// ends with [`Error::WaitTimeout`], which tells that this process holds the lock.
     ///
     /// # Errors
     /// [`Error::Input`] if the name is empty or too long.
@@ -76,7 +81,7 @@ impl Locks {
         Ok(Lock::new(Arc::clone(&self.client), LockName::new(name)?, Claim::mutex(), self.options.clone()))
     }
 
-    /// A read-write lock.
+    /// A lock that many readers share, or one writer has alone.
     ///
     /// # Errors
     /// [`Error::Input`] if the name is empty or too long.
@@ -84,7 +89,7 @@ impl Locks {
         Ok(RwLock::new(Arc::clone(&self.client), LockName::new(name)?, self.options.clone()))
     }
 
-    /// A semaphore of `limit` permits.
+    /// A semaphore of `limit` permits. Every process has to name the same limit.
     ///
     /// # Errors
     /// [`Error::Input`] if the name is empty or too long, or the limit is 0 or above [`Claim::MAX`].
@@ -92,21 +97,21 @@ impl Locks {
         Semaphore::new(Arc::clone(&self.client), LockName::new(name)?, limit, self.options.clone())
     }
 
-    /// The store, for people and tools: queues, names, force-release, diagnosis.
+    /// The store, for people and tools: queues, names, eviction, diagnosis.
     #[must_use]
     pub fn operator(&self) -> &dyn Operator {
         self.client.backend.operator()
     }
 
-    /// Whether locks can be asked for, for a readiness probe: reads a queue, of the name `ping`, and changes nothing. That the store
-    /// takes writes, it does not show.
+    /// Whether the store answers, for a readiness probe. It reads the queue of the name `ping`, and changes nothing; so it does not show
+    /// that the store takes writes.
     ///
     /// # Errors
     /// [`Error::Backend`] if the store does not answer, within the time limit of the backend for a command; [`Error::Closed`],
     /// [`Error::KeeperEnded`], [`Error::Forked`].
     ///
     /// # Cancel safety
-    /// Safe to drop: it only reads.
+    /// Dropping the future abandons the request, which changes nothing in the store.
     pub async fn ping(&self) -> Result<(), Error> {
         let lock = self.mutex("ping")?;
         self.client.check_open(lock.name())?;
@@ -119,45 +124,45 @@ impl Locks {
         self.client.backend.guarantees()
     }
 
-    /// Takes no more locks, and waits until nothing is left of those that were taken.
+    /// Takes no more locks, and waits until those that were taken have left the store. Call it before the process ends.
     ///
-    /// At once, whoever waits for a lock gets [`Error::Closed`], however long he would have waited. Then, for `within` at the most,
-    /// it waits until the entries of those who waited and all that dropped guards and futures left behind have left the
-    /// store, requests that were not answered among them, and until the guards that are still held are released or dropped. It
-    /// ends as soon as that is so, and else says what is left. Guards are not taken away: they are renewed as before.
+    /// 1. Every waiter gets [`Error::Closed`] at once. From here on nothing is granted, whatever is under way.
+    /// 2. For `within` at the most, it waits until the guards that are still held are released or dropped, and until the store has
+    ///    confirmed that the entries of waiters, dropped guards and dropped futures are gone. Guards are not taken away: they are renewed
+    ///    as before.
+    /// 3. When no lock is left, it gives back what the store keeps for this client besides, such as the session of etcd, as far as the
+    ///    store answers in the time that is left. What is not given back ends by itself, and keeps nobody from a lock.
     ///
-    /// When no lock is left, what the store keeps for this client besides, as the session of etcd, is given back, as far as the store
-    /// answers in the time that is left. If it does not, that ends by itself, and keeps nobody from a lock.
-    ///
-    /// When it has returned, nothing is granted any more, whatever was on its way. A process that exits without this may leave
-    /// a lock behind until its ttl ends, unless it [lingers](Self::with_linger). In a fork it does nothing: the locks are the parent's.
+    /// It returns as soon as that is done. A process that exits without it may leave a lock behind until its ttl ends, unless it
+    /// [lingers](Self::with_linger). In a fork it does nothing: the locks are the parent's.
     ///
     /// # Errors
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.
     ///
     /// # Cancel safety
-    /// Safe to drop: the clean-up goes on. It can be called again.
+    /// Dropping the future does not undo the close: nothing is taken any more, and the keeper goes on with the clean-up. Call it again to
+    /// wait for the rest.
     pub async fn close(&self, within: Duration) -> Result<(), CloseError> {
         self.client.begin_to_close();
-        shielded(pin!(self.client.settled(within))).await;
+        shielded(pin!(self.client.drain(within))).await;
         self.closed()
     }
 
-    /// Like [`close`](Self::close), for a thread without a runtime. It blocks.
+    /// Like [`close`](Self::close), for a thread without a runtime. It blocks the thread, for `within` at the most.
     ///
     /// # Errors
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.
     pub fn close_blocking(&self, within: Duration) -> Result<(), CloseError> {
         self.client.begin_to_close();
-        let (done, settled) = std::sync::mpsc::channel();
+        let (done, drained) = std::sync::mpsc::channel();
         let client = Arc::clone(&self.client);
         self.client.keeper.spawn(async move {
-            client.settled(within).await;
-            // Nobody listens any more when the time was up first.
+            client.drain(within).await;
+            // Nobody receives it when the time was over first.
             let _ = done.send(());
         });
-        // Either way what is left tells what happened.
-        let _ = settled.recv_timeout(within);
+        // Either way, what is left is the result.
+        let _ = drained.recv_timeout(within);
         self.closed()
     }
 
@@ -167,23 +172,23 @@ impl Locks {
         }
         let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
         held.sort();
-        let debts = self.client.cleanup.debts();
+        let pending = self.client.cleanup.pending();
         let free_within = |free_by| self.client.free_within(free_by);
         let unconfirmed =
-            debts.into_iter().map(|debt| (debt.entry.name.clone(), free_within(debt.free_by))).collect();
+            pending.into_iter().map(|leave| (leave.entry.name.clone(), free_within(leave.free_by))).collect();
         let error = CloseError { held, unconfirmed };
         if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
     }
 }
 
-/// What [`Locks::close`] could not bring to an end.
+/// What was left when the time of [`Locks::close`] was over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct CloseError {
     /// Locks whose guards are still held.
     pub held: Vec<LockName>,
-    /// Locks that are not confirmed to be free, and the longest time until the store frees each by itself. `None` where a lease that
-    /// other locks share may keep it.
+    /// Locks that are not confirmed to be free, and the longest time until the store frees each of them by itself. `None` where a lease
+    /// that other locks share may keep it.
     pub unconfirmed: Vec<(LockName, Option<Duration>)>,
 }
 

@@ -4,12 +4,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InputError, MAX_TTL, MIN_TTL};
+use crate::{InputError, MAX_TTL, MIN_TTL, limits};
 
 /// How a lock is waited for and held.
 ///
-/// All durations are written for people in files and variables (`30s`, `1m 30s`, `250ms`); an option that is left out
-/// has its default, one that is unknown is an error.
+/// The defaults suit work of any length: a lease of 30 s that is renewed for as long as the guard lives, and a wait without an end.
+///
+/// | to | set |
+/// |---|---|
+/// | give up when the lock stays busy | [`wait`](Self::wait) |
+/// | free the lock sooner after a crash | a shorter [`ttl`](Self::ttl) |
+/// | keep the lock through longer outages of the store | a longer `ttl` |
+/// | take the lock from a holder that is stuck | [`max_hold`](Self::max_hold) |
+/// | start while the store is away | [`outage`](Self::outage) |
+/// | be found in the queue by people | [`label`](Self::label) |
+///
+/// In files and variables, durations are written as `30s`, `1m 30s` or `250ms`. An option that is left out has its default, and an
+/// unknown one is an error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,37 +35,43 @@ use crate::{InputError, MAX_TTL, MIN_TTL};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AcquireOptions {
-    /// How long the lease lives without being renewed. Default 30 s; 100 ms to 24 h. A store that grants only longer
-    /// ones grants a longer one, which [`Guard::ttl`](crate::Guard::ttl) shows.
+    /// How long the lease lives without being renewed. Default: 30 s; 100 ms to 24 h.
+    ///
+    /// A crashed holder keeps others waiting for as long as that. An outage of the store costs no lock if it is shorter than about two
+    /// thirds of it, because a lease is renewed at a third. It does not bound the work, which may take longer. A store that has no lease so
+    /// short grants a longer one, which [`Guard::ttl`](crate::Guard::ttl) shows.
     #[serde(with = "crate::settings::duration")]
     pub ttl: Duration,
-    /// How long the place in the queue lives without being refreshed, if that is shorter than [`ttl`](Self::ttl). Default: as long as
-    /// `ttl`; 100 ms to 24 h. So long a waiter that was killed keeps the others from the lock, where the store does not notice its end.
+    /// How long the place in the queue lives without being refreshed, if that is shorter than [`ttl`](Self::ttl). Default: `ttl`; 100 ms
+    /// to 24 h.
     ///
-    /// A waiter that is admitted asks for a lease of `ttl` before the lock is granted. So this costs one more request, a look at the
-    /// queue for each third of it, and the place when the store is away for longer. Without [`renew`](Self::renew), and where leases
-    /// are [shared](crate::Guarantees::shared_leases), it is `ttl` all the time.
+    /// A waiter that was killed is made the holder when its turn comes, and keeps the others waiting for this long, unless the store
+    /// notices its end. A short one costs a look at the queue for each third of it, one more request before the lock is granted, which asks
+    /// for the lease of `ttl`, and the place when the store is away for longer. Without [`renew`](Self::renew), and where leases are
+    /// [shared](crate::Guarantees::shared_leases), it has no effect.
     #[serde(with = "crate::settings::duration::option")]
     pub waiting_ttl: Option<Duration>,
-    /// How long to wait for the lock at the most. Default: for ever. Zero asks once.
+    /// How long to wait for the lock at the most. Default: for ever. Zero asks once. Where it ends, the error is
+    /// [`Error::WaitTimeout`](crate::Error::WaitTimeout), which says who was in the way.
     #[serde(with = "crate::settings::duration::option")]
     pub wait: Option<Duration>,
-    /// Whether the keeper renews the lease, at a third of the ttl. Default: yes. Without it the lease really ends at
-    /// its ttl.
+    /// Whether the keeper renews the lease, at a third of the ttl. Default: yes. Without it the lock ends at its ttl, whatever the holder
+    /// does, unless it [extends](crate::Guard::extend) it.
     pub renew: bool,
-    /// How long the lock may be held at the most, renewals included. Default: no bound. At least 100 ms. It bounds the
-    /// harm of a stuck holder: at its end the lock counts as lost, and is left.
+    /// How long the lock may be held at the most, renewals included. Default: no bound; at least 100 ms. Without it, a holder that hangs is
+    /// renewed for as long as its process lives. At its end the lock is lost, and free for others.
     #[serde(with = "crate::settings::duration::option")]
     pub max_hold: Option<Duration>,
-    /// What to do when the store is away. Default: [`Outage::Fail`] before the queue was entered, [`Outage::Wait`]
-    /// once queued.
+    /// What to do when the store is away. Default: [`Outage::Fail`] until the queue was entered, so that a wrong address is an error at
+    /// once, and [`Outage::Wait`] from then on, because the place in the queue may still be there.
     pub outage: Option<Outage>,
-    /// How long to wait between tries while the store is away.
+    /// The pauses between tries while the store is away.
     pub back_off: BackOff,
-    /// The least and the most time between two looks at the queue while no hint comes.
+    /// The least and the most time between two looks at the queue while no hint comes. The defaults suit every store: a hint ends the
+    /// pause, and a look is needed only to refresh the lease.
     pub look_again: LookAgain,
-    /// Who this is, for people who look at the queue: at most [`AcquireOptions::MAX_LABEL`] bytes. An
-    /// [`Identity`](crate::Identity) tells the host and the process, too.
+    /// A name for people who look at the queue, and in the errors of waiters: at most [`AcquireOptions::MAX_LABEL`] bytes. Default: none.
+    /// An [`Identity`](crate::Identity) tells the host and the process, too.
     pub label: Option<String>,
 }
 
@@ -62,9 +79,9 @@ pub struct AcquireOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outage {
-    /// Give an error. A request that may have been carried out is first repeated once.
+    /// Return the error. A request that may have been carried out is repeated once before.
     Fail,
-    /// Try again, with [`BackOff`], until it is back or `wait` has passed.
+    /// Try again, with [`BackOff`], until the store is back or `wait` has passed.
     Wait,
 }
 
@@ -84,12 +101,11 @@ pub struct BackOff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LookAgain {
-    /// The least. Default 10 ms; 1 ms to 1 h. It protects the store from a waiter that is told to look at once again
-    /// and again.
+    /// The least. Default 10 ms; 1 ms to 1 h. It bounds the load when hints come one after the other.
     #[serde(with = "crate::settings::duration")]
     pub least: Duration,
-    /// The most. Default 1 h, which leaves it to a third of the ttl, the bound that always holds, and to a store that has no
-    /// notifications, whose waiters look [sooner](crate::Guarantees::polls); `least` to 1 h.
+    /// The most. Default 1 h, so that a third of the ttl decides, which always bounds the pause; a store without notifications has
+    /// its waiters look [sooner](crate::Guarantees::polls). `least` to 1 h.
     #[serde(with = "crate::settings::duration")]
     pub most: Duration,
 }
@@ -97,8 +113,8 @@ pub struct LookAgain {
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
-/// A label as it is stored, for people. One that is longer than [`MAX_LABEL`](AcquireOptions::MAX_LABEL) was written by others, and
-/// is cut there, between characters, with `…` behind it: no more than that is ever made of it. What is no UTF-8 is replaced.
+/// A stored label, as it is shown to people. One that is longer than [`MAX_LABEL`](AcquireOptions::MAX_LABEL) was not written by this
+/// library, and is cut there, between characters, with `…` behind it. Bytes that are not UTF-8 are replaced.
 ///
 /// ```
 /// assert_eq!(lock_core::shown_label(b"web-1"), "web-1");
@@ -118,7 +134,7 @@ pub fn shown_label(stored: &[u8]) -> String {
 
 impl AcquireOptions {
     /// The longest label in bytes.
-    pub const MAX_LABEL: usize = 256;
+    pub const MAX_LABEL: usize = limits::MAX_LABEL;
 
     /// The defaults.
     #[must_use]
@@ -189,7 +205,7 @@ impl AcquireOptions {
         self
     }
 
-    /// Checks every option. Every acquisition does it first; a service can do it when it reads its settings.
+    /// Checks every option. Every acquisition does that first; a service can do it when it reads its settings, and so refuse them early.
     ///
     /// # Errors
     /// [`InputError`] names the first option that is out of its range, and the range.

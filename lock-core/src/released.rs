@@ -24,7 +24,7 @@ pub enum Released {
 }
 
 impl Released {
-    /// Turns a release that is pending into an error, for callers who need the lock to be free.
+    /// Turns a release that is pending into an error, for callers that need the lock to be free.
     ///
     /// # Errors
     /// What the store said.

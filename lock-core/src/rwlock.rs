@@ -6,8 +6,12 @@ use crate::{AcquireOptions, Claim, Lock, LockName, client::Client};
 
 /// A lock that many readers share, or one writer has alone. Made by [`Locks::rwlock`](crate::Locks::rwlock).
 ///
-/// First come, first served: a reader that comes after a waiting writer waits behind it, so neither side starves. A
-/// reader cannot become a writer (two that tried would wait for each other); release, and ask for the other side.
+/// Use it where readers hold the lock for long, or are many at the same time. Each reader has an entry and a lease in the store, and
+/// costs as much as a mutex does: for short reads a mutex is as good.
+///
+/// First come, first served: a reader that comes after a waiting writer waits behind it, so neither side starves. A reader cannot become a
+/// writer, because two readers that tried would wait for each other. Release, ask for the other side, and read again what may have changed
+/// in between.
 ///
 /// ```
 /// use lock_core::{DistributedLock, Locks, Memory};
@@ -33,13 +37,13 @@ impl RwLock {
         Self { client, name, options }
     }
 
-    /// The side that is shared.
+    /// The side that is shared: as many readers as come may hold it together.
     #[must_use]
     pub fn read(&self) -> Lock {
         self.side(Claim::reader())
     }
 
-    /// The side that excludes everybody else.
+    /// The side that excludes everybody else: it waits for the readers ahead, and readers that come later wait for it.
     #[must_use]
     pub fn write(&self) -> Lock {
         self.side(Claim::writer())

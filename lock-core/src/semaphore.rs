@@ -6,8 +6,12 @@ use crate::{AcquireOptions, Claim, Error, Lock, LockName, client::Client};
 
 /// A number of permits that are taken in portions. Made by [`Locks::semaphore`](crate::Locks::semaphore).
 ///
-/// First come, first served: a large portion at the head of the queue is not passed by small ones. Everybody has to name
-/// the same limit while the semaphore is in use.
+/// Use it to bound how much happens at the same time over all processes, such as the calls of a service that allows so many. It bounds
+/// no rate: a permit that is released is free at once.
+///
+/// First come, first served: small portions do not pass a large one at the head of the queue, so that it does not starve. All processes
+/// have to name the same limit while the semaphore is in use; another limit is refused with
+/// [`Error::ClaimMismatch`](crate::Error::ClaimMismatch). To change the limit, change the name too, or wait until the queue is empty.
 ///
 /// ```
 /// use lock_core::{DistributedLock, Locks, Memory};
@@ -36,12 +40,14 @@ impl Semaphore {
         limit: u32,
         options: AcquireOptions,
     ) -> Result<Self, Error> {
-        // A portion of one is right exactly if the limit is.
+        // A portion of one is valid exactly if the limit is.
         Claim::semaphore(1, limit)?;
         Ok(Self { client, name, limit, options })
     }
 
-    /// A portion of `permits`, all or none.
+    /// A portion of `permits`, which are granted together or not at all.
+    ///
+    /// Ask for all that one step needs at once. Two holders that each wait for more while they keep what they have may wait for each other.
     ///
     /// # Errors
     /// [`Error::Input`] if it is 0 or more than the limit.

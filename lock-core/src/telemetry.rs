@@ -1,10 +1,10 @@
 //! What is traced, under which names: a contract, so that dashboards and alerts can rely on it.
 //!
-//! Everything has the target `distlock`. Fields that are not known are left out.
+//! Everything has the target `distlock`. Unknown fields are left out.
 //!
-//! A line of the levels info, warn and error tells of one thing, or of many that have the same cause: then it has the field
-//! `times`, with their number, and its other fields are those of the last. Of each cause a client says at most one line a
-//! second. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
+//! A line of the levels info, warn and error stands for one event, or for many with the same cause: then it has the field
+//! `times`, with their number, and its other fields are those of the last. A client writes at most one line a second for each
+//! cause. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|
@@ -25,33 +25,30 @@
 //!
 //! The outcome is what the caller is told: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
 //!
-//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
-
-mod acquire_span;
+//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing in this library.
 
 use std::time::Duration;
 
-pub(crate) use self::acquire_span::AcquireSpan;
-use crate::{BackendError, Entry, FencingToken, LostReason, wakers::contained};
+use crate::{BackendError, Entry, FencingToken, LostReason, panic_isolation::isolate};
 
-const TARGET: &str = "distlock";
+pub(crate) const TARGET: &str = "distlock";
 
 pub(crate) fn released(entry: &Entry, token: FencingToken, held: Duration) {
     let held_ms = millis(held);
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), held_ms, "lock released");
     });
 }
 
 pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: Option<u64>) {
     let remaining_ms = millis(remaining);
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), remaining_ms, times, "lock suspect");
     });
 }
 
 pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::info!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), times, "lock recovered");
     });
 }
@@ -64,56 +61,56 @@ pub(crate) fn lost(
     times: Option<u64>,
 ) {
     let held_ms = millis(held);
-    contained(|| {
+    isolate(|| {
         tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, held_ms, times, "lock lost");
     });
 }
 
 pub(crate) fn place_lost(entry: &Entry, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, times, "place lost");
     });
 }
 
 pub(crate) fn store_away(entry: &Entry, verb: &str, error: &BackendError, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, verb, %error, times, "store away");
     });
 }
 
 pub(crate) fn cleanup_owed(entry: &Entry) {
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup owed");
     });
 }
 
 pub(crate) fn cleanup_settled(entry: &Entry) {
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup settled");
     });
 }
 
 pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, %error, times, "cleanup abandoned");
     });
 }
 
 pub(crate) fn keeper_panicked(panic: &str) {
-    contained(|| tracing::error!(target: TARGET, panic, "keeper panicked"));
+    isolate(|| tracing::error!(target: TARGET, panic, "keeper panicked"));
 }
 
 pub(crate) fn keeper_ended(panic: &str) {
-    contained(|| tracing::error!(target: TARGET, panic, "keeper ended"));
+    isolate(|| tracing::error!(target: TARGET, panic, "keeper ended"));
 }
 
 pub(crate) fn keeper_stands_still(overdue: Duration) {
     let overdue_ms = millis(overdue);
-    contained(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
+    isolate(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
 }
 
 pub(crate) fn no_watchdog(error: &std::io::Error) {
-    contained(|| tracing::error!(target: TARGET, %error, "no watchdog"));
+    isolate(|| tracing::error!(target: TARGET, %error, "no watchdog"));
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -2,22 +2,22 @@
 //!
 //! Looking again on a timer is already correct, so a hint that is lost or late costs nothing but time. There is always a timer:
 //! the time that the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
-//! A store that has no hints says how soon to look again. But hints have to be true: a waiter that is told [`Hint::Admitted`]
-//! with its token goes on without another look, unless it has to ask for a longer lease than it waited with.
+//! A store without hints says how soon to look again. But hints have to be true: a waiter that receives [`Hint::Admitted`]
+//! with its token takes the lock without another look, unless it has to ask for a longer lease than it waited with.
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt, future::poll_fn};
 use tracing::Instrument;
 
 use crate::{
     AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Hold, Holder,
-    Keeper, LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place, shown_label,
-    telemetry::AcquireSpan,
+    LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client, event_log::Event,
+    pending_entry::PendingEntry, shown_label,
 };
 
-/// So many grants that come after their own lease has ended are bad luck; one more is a ttl that is too short.
-const TOO_SLOW: u32 = 3;
+/// How many grants in a row may come after their own lease has ended; one more, and the ttl is too short.
+const MAX_LATE_GRANTS: u32 = 3;
 
 /// Takes the lock, waiting for it as the options say.
 pub(crate) async fn acquire(
@@ -27,7 +27,7 @@ pub(crate) async fn acquire(
     options: &AcquireOptions,
 ) -> Result<Guard, Error> {
     let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
-    // It was only tried where there is no time to wait. Who asks for a wait is told that it is over, and so are those who look at traces.
+    // Without time to wait it is only tried. The caller and the trace learn that the wait is over, and not that the lock is busy.
     let granted = begin(client, name, claim, options, mode, "timed out").await?;
     granted.ok_or_else(|| timed_out(client, name, claim, Duration::ZERO, None))
 }
@@ -42,7 +42,7 @@ pub(crate) async fn try_acquire(
     begin(client, name, claim, options, WaitMode::Try, "busy").await
 }
 
-/// `refused` is how a try ends that was refused, for who looks at traces.
+/// `refused` is the outcome in the trace of a try that was refused.
 async fn begin(
     client: &Arc<Client>,
     name: &LockName,
@@ -60,12 +60,12 @@ async fn begin(
         // One question; the store's time limit for a command bounds it.
         WaitMode::Try => None,
     };
-    let told = AcquireSpan::new(name, claim, &client.keeper, started);
+    let trace = AcquireSpan::new(name, claim, &client.keeper, started);
     let ttl = waiting_ttl(client, options, mode);
-    let place = Place::new(client, name, claim, options, ttl);
-    AcquireSpan::entry(told.span(), place.entry().id);
-    let waiting = Waiting {
-        span: told.span().clone(),
+    let pending = PendingEntry::new(client, name, claim, options, ttl);
+    AcquireSpan::entry(trace.span(), pending.entry().id);
+    let acquisition = Acquisition {
+        span: trace.span().clone(),
         client,
         options,
         mode,
@@ -74,14 +74,14 @@ async fn begin(
         queued: false,
         failures: 0,
         looks: 0,
-        too_slow: 0,
+        late_grants: 0,
         seen: None,
         listening: None,
     };
-    let mut work = pin!(waiting.run(place).instrument(told.span().clone()));
+    let mut work = pin!(acquisition.run(pending).instrument(trace.span().clone()));
     let ended = poll_fn(|cx| {
         let over = || Err(Error::Closed { name: name.clone() });
-        // Whoever was not polled for long asks the store for nothing any more.
+        // A future that was not polled for long sends nothing after the close.
         if client.closing.is_closed() {
             return Poll::Ready(over());
         }
@@ -91,37 +91,36 @@ async fn begin(
         }
     })
     .await;
-    told.end(&ended, refused);
+    trace.end(&ended, refused);
     ended
 }
 
-/// The ttl of a lease while it waits. One that nobody renews ends as it began, and in a session that others share an entry lives as long as
-/// that.
+/// The ttl of the lease while it waits. Without renewal it stays the ttl of the start, and in a shared session it is that of the session.
 fn waiting_ttl(client: &Client, options: &AcquireOptions, mode: WaitMode) -> Duration {
     let changes = mode == WaitMode::Queue && options.renew && !client.backend.guarantees().shared_leases;
     options.waiting_ttl.filter(|_| changes).map_or(options.ttl, |waiting_ttl| waiting_ttl.min(options.ttl))
 }
 
-/// One acquisition on its way.
-struct Waiting<'a> {
+/// One call of `acquire` or `try_acquire`, until it is granted or fails.
+struct Acquisition<'a> {
     span: tracing::Span,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
     mode: WaitMode,
-    /// That of the lease while it waits.
+    /// The ttl of the lease while it waits.
     ttl: Duration,
     give_up: Option<BootTime>,
-    /// Whether the store has ever answered that we stand in the queue.
+    /// Whether the store has ever answered that the entry is in the queue.
     queued: bool,
     /// Errors in a row.
     failures: u32,
-    /// Answers that it has to wait.
+    /// How often the store answered that the entry has to wait.
     looks: u32,
-    /// Grants in a row that came after the end of their own lease.
-    too_slow: u32,
+    /// Grants in a row that came after their own lease had ended.
+    late_grants: u32,
     /// What was ahead when the queue was last seen.
     seen: Option<(u64, Option<Holder>)>,
-    /// What the last answered look left to listen to.
+    /// What to listen to since the last answered look.
     listening: Option<Listening>,
 }
 
@@ -135,37 +134,40 @@ struct Listening {
 
 /// Why a pause ended.
 enum Woken {
-    /// The store made us the holder, and the lease lasts.
+    /// The store made the entry a holder, and the lease lasts.
     Granted(BootTime),
     LookAgain,
     GiveUp,
 }
 
-impl Waiting<'_> {
-    async fn run(mut self, mut place: Place) -> Result<Option<Guard>, Error> {
+impl Acquisition<'_> {
+    async fn run(mut self, mut pending: PendingEntry) -> Result<Option<Guard>, Error> {
         loop {
-            self.client.check_open(&place.entry().name)?;
+            self.client.check_open(&pending.entry().name)?;
             let sent = self.client.keeper.now();
-            let Some(answer) = until(&self.client.keeper, self.give_up, place.enter(self.mode)).await else {
-                return Err(self.timed_out(&place));
+            let give_up = self.give_up.unwrap_or(BootTime::FAR_FUTURE);
+            let Some(answer) = self.client.keeper.timeout_at(give_up, pending.enter(self.mode)).await else {
+                return Err(self.timed_out(&pending));
             };
             let look_at = match answer {
                 Ok(Standing::Admitted { valid_until, .. }) => {
                     // It waited with a shorter lease than it is to hold with: it asks for that one before it holds.
-                    if self.client.keeper.now() < valid_until && place.ask_for(self.options.ttl) {
+                    if self.client.keeper.now() < valid_until && pending.request_ttl(self.options.ttl) {
+                        // That is another request, with tries of its own.
+                        self.failures = 0;
                         continue;
                     }
-                    match self.take(place, valid_until)? {
+                    match self.grant(pending, valid_until)? {
                         Ok(guard) => return Ok(Some(guard)),
                         Err(late) => {
-                            place = late;
+                            pending = late;
                             continue;
                         }
                     }
                 }
                 Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints }) => {
                     self.queued = true;
-                    (self.failures, self.too_slow) = (0, 0);
+                    (self.failures, self.late_grants) = (0, 0);
                     self.looks = self.looks.saturating_add(1);
                     self.seen = Some((ahead, holder));
                     self.listening = Some(Listening { token, valid_until, ttl, hints: Some(hints) });
@@ -173,31 +175,31 @@ impl Waiting<'_> {
                 }
                 Ok(Standing::Busy) => return Ok(None),
                 Ok(Standing::Gone) => {
-                    self.client.check_open(&place.entry().name)?;
-                    self.client.journal.note(Event::PlaceLost { entry: Arc::clone(place.entry()) });
+                    self.client.check_open(&pending.entry().name)?;
+                    self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(pending.entry()) });
                     self.listening = None;
-                    place.start_over();
-                    AcquireSpan::entry(&self.span, place.entry().id);
+                    pending.start_over();
+                    AcquireSpan::entry(&self.span, pending.entry().id);
                     continue;
                 }
-                Err(error) => self.after_failure(&place, error)?,
+                Err(error) => self.after_failure(&pending, error)?,
             };
             match self.pause(look_at).await {
                 Woken::Granted(_) if self.ttl < self.options.ttl => {
-                    place.ask_for(self.options.ttl);
+                    pending.request_ttl(self.options.ttl);
                 }
-                Woken::Granted(valid_until) => match self.take(place, valid_until)? {
+                Woken::Granted(valid_until) => match self.grant(pending, valid_until)? {
                     Ok(guard) => return Ok(Some(guard)),
-                    Err(late) => place = late,
+                    Err(late) => pending = late,
                 },
                 Woken::LookAgain => {}
-                Woken::GiveUp => return Err(self.timed_out(&place)),
+                Woken::GiveUp => return Err(self.timed_out(&pending)),
             }
         }
     }
 
-    /// When to look again after an answer to a request sent at `sent`: never later than a third of its ttl after it, or
-    /// the place would be lost. Where no hint will come, soon: others may have gone since, and nobody says so.
+    /// When to look again after an answer to a request sent at `sent`: at a third of the ttl after it at the latest, or the entry
+    /// would expire. Where no hint comes, soon: entries ahead may have left meanwhile.
     fn next_look(&self, sent: BootTime, asked: BootTime) -> BootTime {
         let bounds = &self.options.look_again;
         let now = self.client.keeper.now();
@@ -208,26 +210,35 @@ impl Waiting<'_> {
         asked.max(now + bounds.least).min(now + bounds.most).min(sent + self.ttl / 3)
     }
 
-    /// A grant is taken only while its deadline is ahead; otherwise the place comes back.
-    fn take(&mut self, place: Place, valid_until: BootTime) -> Result<Result<Guard, Place>, Error> {
-        let name = place.entry().name.clone();
-        match place.grant(valid_until, self.options) {
+    /// A grant counts only while its deadline is ahead; otherwise the entry comes back.
+    fn grant(
+        &mut self,
+        pending: PendingEntry,
+        valid_until: BootTime,
+    ) -> Result<Result<Guard, PendingEntry>, Error> {
+        let entry = Arc::clone(pending.entry());
+        match pending.grant(valid_until, self.options) {
             Ok(guard) => Ok(Ok(guard)),
-            Err(place) => {
-                self.client.check_open(&name)?;
-                self.too_slow += 1;
-                self.listening = None;
-                if self.too_slow > TOO_SLOW {
-                    return Err(Error::TooSlow { name, ttl: self.options.ttl });
+            Err(pending) => {
+                self.client.check_open(&entry.name)?;
+                if pending.entry().id != entry.id {
+                    // The keeper had given it up, and it starts over.
+                    AcquireSpan::entry(&self.span, pending.entry().id);
+                    self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(&entry) });
                 }
-                Ok(Err(place))
+                self.late_grants += 1;
+                self.listening = None;
+                if self.late_grants > MAX_LATE_GRANTS {
+                    return Err(Error::TooSlow { name: entry.name.clone(), ttl: entry.ttl });
+                }
+                Ok(Err(pending))
             }
         }
     }
 
-    /// When to try again after an error, or the error if it is not for us to wait.
-    fn after_failure(&mut self, place: &Place, error: BackendError) -> Result<BootTime, Error> {
-        let entry = place.entry();
+    /// When to try again after an error, or the error if the options do not say to wait.
+    fn after_failure(&mut self, pending: &PendingEntry, error: BackendError) -> Result<BootTime, Error> {
+        let entry = pending.entry();
         self.failures += 1;
         let outage = match self.options.outage {
             Some(outage) => outage,
@@ -238,7 +249,7 @@ impl Waiting<'_> {
         let again = if patient {
             if self.queued { error.can_be_mended() } else { error.is_transient() }
         } else {
-            // What may have been carried out is asked once more: the same entry gets the same answer. A store that did
+            // A request that may have been carried out is sent once more: the same entry gets the same answer. But a store that did
             // not answer in time has had its time.
             let timed_out = *error.kind() == crate::BackendErrorKind::TimedOut;
             self.failures == 1 && error.is_transient() && !error.is_unsent() && !timed_out
@@ -246,7 +257,7 @@ impl Waiting<'_> {
         if !again {
             return Err(Error::from_backend(&entry.name, entry.claim, error));
         }
-        self.client.journal.note(Event::StoreAway { entry: Arc::clone(entry), verb: "enter", error });
+        self.client.event_log.note(Event::StoreAway { entry: Arc::clone(entry), verb: "enter", error });
         let now = self.client.keeper.now();
         if !patient {
             return Ok(now);
@@ -256,28 +267,27 @@ impl Waiting<'_> {
 
     /// Waits for a hint, until `look_at` at the latest.
     async fn pause(&mut self, look_at: BootTime) -> Woken {
-        let keeper = &self.client.keeper;
-        let mut timer =
-            pin!(keeper.sleep_until(self.give_up.map_or(look_at, |give_up| give_up.min(look_at))));
         let (client, asked, listening) = (self.client, self.ttl, &mut self.listening);
-        let woken = poll_fn(|cx| {
-            if let Some(Listening { token, valid_until, ttl, hints }) = listening {
-                let near = asked.min(*ttl) / 3;
-                match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
-                    // A lease that is about to end is refreshed before it is relied on.
-                    Poll::Ready(Some(Hint::Admitted { token: granted }))
-                        if granted == *token && client.keeper.now() + near < *valid_until =>
-                    {
-                        return Poll::Ready(Woken::Granted(*valid_until));
-                    }
-                    Poll::Ready(Some(_)) => return Poll::Ready(Woken::LookAgain),
-                    Poll::Ready(None) => *hints = None,
-                    Poll::Pending => {}
+        let hint = poll_fn(|cx| {
+            let Some(Listening { token, valid_until, ttl, hints }) = listening else { return Poll::Pending };
+            let near = asked.min(*ttl) / 3;
+            match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
+                // A lease that is about to end is refreshed before it is relied on.
+                Poll::Ready(Some(Hint::Admitted { token: granted }))
+                    if granted == *token && client.keeper.now() + near < *valid_until =>
+                {
+                    Poll::Ready(Woken::Granted(*valid_until))
                 }
+                Poll::Ready(Some(_)) => Poll::Ready(Woken::LookAgain),
+                Poll::Ready(None) => {
+                    *hints = None;
+                    Poll::Pending
+                }
+                Poll::Pending => Poll::Pending,
             }
-            timer.as_mut().poll(cx).map(|()| Woken::LookAgain)
-        })
-        .await;
+        });
+        let until = self.give_up.map_or(look_at, |give_up| give_up.min(look_at));
+        let woken = client.keeper.timeout_at(until, hint).await.unwrap_or(Woken::LookAgain);
         match woken {
             Woken::LookAgain if self.give_up.is_some_and(|give_up| self.client.keeper.now() >= give_up) => {
                 Woken::GiveUp
@@ -286,15 +296,15 @@ impl Waiting<'_> {
         }
     }
 
-    fn timed_out(&self, place: &Place) -> Error {
-        let entry = place.entry();
-        // Only a wait that has an end is over.
+    fn timed_out(&self, pending: &PendingEntry) -> Error {
+        let entry = pending.entry();
+        // A wait without an end does not time out.
         let waited = self.options.wait.unwrap_or_default();
         timed_out(self.client, &entry.name, entry.claim, waited, self.seen.clone())
     }
 }
 
-/// A wait is over, at whose last look so many were ahead, of whom one held the lock.
+/// The error of a wait that is over. `seen` is what the last look showed: how many were ahead, and the holder.
 fn timed_out(
     client: &Client,
     name: &LockName,
@@ -305,27 +315,11 @@ fn timed_out(
     let (ahead, holder) = seen.map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
     let own = client.renewals.held_of(name);
     let permits: u64 = own.iter().map(|hold| u64::from(hold.entry().claim.permits())).sum();
-    // All that hold it were ahead. So nobody else holds it if no more than our own were, nor if we have all permits.
+    // All holders were ahead. So nobody else holds it if no more than our own were ahead, nor if we have all permits.
     let alone = permits >= u64::from(claim.limit()) || ahead.is_some_and(|ahead| ahead <= own.len() as u64);
     let first = own.iter().min_by_key(|hold| hold.token());
     let label = |hold: &Hold| hold.entry().label.as_deref().map(|label| shown_label(label.as_bytes()));
     let holder = first.map(|hold| Holder::Ours { label: label(hold) }).or(holder);
     let here = first.is_some();
     Error::WaitTimeout { name: name.clone(), waited, ahead, holder, here, others: here && !alone }
-}
-
-/// Runs a request until it is answered, or there is no time left to wait for the answer.
-async fn until<T>(
-    keeper: &Keeper,
-    give_up: Option<BootTime>,
-    request: impl Future<Output = T> + Send,
-) -> Option<T> {
-    let Some(give_up) = give_up else { return Some(request.await) };
-    let mut request = pin!(request);
-    let mut timer = pin!(keeper.sleep_until(give_up));
-    poll_fn(|cx| match request.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
-    })
-    .await
 }

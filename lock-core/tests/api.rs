@@ -1,11 +1,35 @@
-//! What the compiler promises about the public types.
+//! What is promised about the public types.
 
-use std::{error::Error as StdError, future::Future, sync::Arc};
+use std::{error::Error as StdError, fs, future::Future, path::Path, sync::Arc};
 
 use lock_core::{
     AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, FencingToken, Guard, Hold,
     Keeper, Lock, Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
 };
+
+/// The files of `src` with what users of locks meet.
+const FOR_USERS: [&str; 18] = [
+    "entry.rs",
+    "error.rs",
+    "error/backend_error.rs",
+    "error/input_error.rs",
+    "guard.rs",
+    "guarantees.rs",
+    "hold.rs",
+    "hold_state.rs",
+    "identity.rs",
+    "lock.rs",
+    "locks.rs",
+    "lost.rs",
+    "operator.rs",
+    "options.rs",
+    "released.rs",
+    "rwlock.rs",
+    "semaphore.rs",
+    "token.rs",
+];
+/// Some of those with what backends use.
+const FOR_BACKENDS: [&str; 3] = ["backend.rs", "clock.rs", "keeper/handle.rs"];
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
 fn error<T: StdError + Send + Sync + 'static>() {}
@@ -100,4 +124,38 @@ fn a_lock_needs_no_runtime_where_it_is_taken_waited_for_and_dropped() -> Result<
     assert!(waiter.join().expect("it does not panic")? > first);
     locks.close_blocking(std::time::Duration::from_secs(20)).expect("all is cleaned up");
     Ok(())
+}
+
+/// Everything public that a file of the source declares: an enum or a trait as a whole, a function without its body, a field.
+fn declarations(file: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+    let source = fs::read_to_string(&path).unwrap();
+    let declared = source.match_indices("pub ").map(|(at, _)| {
+        let rest = &source[at..];
+        let line = rest.lines().next().unwrap_or_default();
+        let end = if line.starts_with("pub enum") || line.starts_with("pub trait") {
+            "\n}"
+        } else if line.contains("fn ") {
+            "{\n"
+        } else {
+            "\n"
+        };
+        rest.split(end).next().unwrap_or(rest).to_owned()
+    });
+    declared.collect()
+}
+
+/// Users meet time as durations; the instants of the library's own clock are for backends.
+#[test]
+fn no_type_that_users_meet_shows_an_instant_of_the_clock() {
+    for file in FOR_USERS {
+        let declared = declarations(file);
+        assert!(!declared.is_empty(), "{file}");
+        let shows: Vec<_> = declared.iter().filter(|declared| declared.contains("BootTime")).collect();
+        assert!(shows.is_empty(), "{file}: {shows:?}");
+    }
+    // Or it would not be found where it is.
+    for file in FOR_BACKENDS {
+        assert!(declarations(file).iter().any(|declared| declared.contains("BootTime")), "{file}");
+    }
 }

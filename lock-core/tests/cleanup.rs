@@ -17,7 +17,7 @@ async fn hold(client: &Client, options: &AcquireOptions) -> Guard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drop_that_the_store_did_not_hear_of_is_repeated_until_it_does_long_before_the_lease_ends() {
+async fn a_leave_that_the_store_did_not_get_is_repeated_before_the_lease_ends() {
     let sim = Sim::new();
     let client = sim.client();
     client.wire.always(Verb::Leave, Some(Fault::Refused));
@@ -33,7 +33,7 @@ async fn a_drop_that_the_store_did_not_hear_of_is_repeated_until_it_does_long_be
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_departure_is_owed_until_the_lease_must_have_ended_and_no_longer() {
+async fn a_leave_is_tried_until_the_lease_must_have_ended_and_no_longer() {
     let sim = Sim::new();
     let client = sim.client();
     client.wire.always(Verb::Leave, Some(Fault::Refused));
@@ -66,7 +66,7 @@ async fn where_a_session_keeps_an_entry_its_departure_is_never_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_may_still_be_created_is_owed_even_when_a_lease_would_have_ended() {
+async fn an_entry_that_may_still_be_created_is_left_for_beyond_its_ttl() {
     // PR08
     let sim = Sim::new();
     let client = sim.client();
@@ -131,7 +131,7 @@ async fn what_is_pending_says_the_time_of_the_store_and_not_that_of_the_guard() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_broke_off_is_asked_once_more_and_one_without_an_answer_is_not() {
+async fn a_release_that_broke_off_is_sent_once_more_and_a_late_one_is_not() {
     // PR10
     let sim = Sim::new();
     let client = sim.client();
@@ -147,7 +147,7 @@ async fn a_release_that_broke_off_is_asked_once_more_and_one_without_an_answer_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_names_what_is_held_and_ends_when_nothing_is_owed() {
+async fn close_names_what_is_held_and_ends_when_no_leave_is_pending() {
     let sim = Sim::new();
     let client = sim.client();
     let guard = hold(&client, &ttl(s(10))).await;

@@ -16,7 +16,7 @@ mod alone {
 
     /// The only test of this program: a subscriber is that of a whole process.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn losses_by_the_thousand_beside_a_slow_log_are_told_and_cost_nobody_else_a_lock() {
+    async fn losses_by_the_thousand_beside_a_slow_log_cost_no_other_lock() {
         let keeper = Keeper::start().unwrap();
         let locks = || Locks::with(Arc::new(Memory::new()), keeper.clone(), Arc::new(SystemEntropy));
         let ending = AcquireOptions::new().ttl(Duration::from_secs(3)).renew(false);

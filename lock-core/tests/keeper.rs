@@ -3,9 +3,12 @@
 mod support;
 
 use std::{
-    future::Future,
+    future::{Future, pending, ready},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
 };
 
@@ -54,6 +57,48 @@ async fn an_instant_that_is_over_is_not_waited_for() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_timeout_gives_an_output_that_is_ready_and_else_ends_in_time() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    let start = sim.now();
+    assert_eq!(keeper.timeout_at(start - s(1), ready(7)).await, Some(7), "it is ready, however late");
+    assert_eq!(keeper.timeout_at(start + s(60), sleep(s(2))).await, Some(()));
+    assert_at(sim.now(), start + s(2));
+    assert_eq!(keeper.timeout_at(start + s(5), pending::<()>()).await, None);
+    assert_at(sim.now(), start + s(5));
+    assert_eq!(keeper.timeout_at(start + s(1), pending::<()>()).await, None, "its time is over");
+    assert_at(sim.now(), start + s(5));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Counting(AtomicU32);
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_wakes_the_task_that_polled_it_last_and_only_that() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    let mut timeout = Box::pin(keeper.timeout_at(sim.now() + s(5), pending::<()>()));
+    let (first, last) = (Arc::new(Counting::default()), Arc::new(Counting::default()));
+    // The last one twice, as when something else wakes its task meanwhile.
+    for task in [&first, &last, &last] {
+        let waker = Waker::from(Arc::clone(task));
+        assert!(timeout.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        sleep(s(1)).await;
+    }
+    sleep(s(3)).await;
+    assert_eq!((first.0.load(Ordering::Relaxed), last.0.load(Ordering::Relaxed)), (0, 1));
+    let over = timeout.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(over, Poll::Ready(None));
+}
+
 struct Nobody;
 
 impl Wake for Nobody {
@@ -86,7 +131,7 @@ fn threads() -> usize {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_thread_of_a_keeper_ends_when_it_is_stopped_or_nobody_has_it_any_more() {
+fn the_thread_of_a_keeper_ends_when_it_is_stopped_or_dropped() {
     use std::time::Instant;
 
     use lock_core::Keeper;

@@ -23,7 +23,7 @@ async fn looks(options: AcquireOptions, prepare: impl FnOnce(&Client)) -> usize 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_says_to_look_at_once_is_looked_at_as_often_as_the_options_allow() {
+async fn a_store_that_says_to_look_at_once_is_asked_as_the_options_allow() {
     let often = looks(ttl(60), |waiter| waiter.wire.hurry()).await;
     assert!((700..=1_001).contains(&often), "{often} looks, at one every 10 ms");
     let seldom = looks(ttl(60).look_again(s(1), s(60)), |waiter| waiter.wire.hurry()).await;
@@ -54,7 +54,7 @@ async fn requests(options: &AcquireOptions, tries: bool, fault: Fault) -> (bool,
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_carried_out_is_asked_about_once_more_and_nothing_else_is() {
+async fn only_what_may_have_been_carried_out_is_sent_once_more() {
     for tries in [true, false] {
         let fails = Outage::Fail;
         let options = ttl(30).outage(fails);

@@ -189,7 +189,7 @@ async fn an_evicted_holder_knows_it_at_once_and_not_at_its_next_renewal() {
 
 /// The store, too, forgets an entry at its deadline: which of the two is noticed first says nothing.
 #[tokio::test(start_paused = true)]
-async fn what_is_known_to_be_gone_only_after_the_deadline_was_lost_by_the_deadline() {
+async fn a_lock_that_is_found_gone_after_its_deadline_was_lost_by_the_deadline() {
     let sim = Sim::new();
     let client = sim.client();
     let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
@@ -246,7 +246,7 @@ async fn take_many(client: &Client) -> Vec<Guard> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_of_many_locks_are_sent_one_after_the_other_and_not_all_at_once() {
+async fn renewals_of_many_locks_are_not_sent_all_at_once() {
     let sim = Sim::new();
     let client = sim.client();
     let guards = take_many(&client).await;
@@ -261,7 +261,7 @@ async fn renewals_of_many_locks_are_sent_one_after_the_other_and_not_all_at_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_are_not_answered_hold_the_others_up_for_one_try_at_the_most() {
+async fn requests_without_an_answer_delay_the_others_by_one_try_at_the_most() {
     let sim = Sim::new();
     let client = sim.client();
     let guards = take_many(&client).await;
@@ -298,7 +298,7 @@ async fn nothing_is_renewed_after_a_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_slept_past_the_deadline_knows_it_when_it_is_asked_and_tells_within_a_second() {
+async fn a_machine_that_slept_past_a_deadline_knows_and_tells_within_a_second() {
     // PR05
     let sim = Sim::new();
     let client = sim.client();
@@ -315,7 +315,7 @@ async fn a_machine_that_slept_past_the_deadline_knows_it_when_it_is_asked_and_te
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_slow_all_the_time_but_extends_every_lease_costs_no_lock() {
+async fn a_store_that_is_always_slow_but_extends_every_lease_costs_no_lock() {
     let sim = Sim::new();
     let client = sim.client();
     // Longer than a try may take, which is a sixth of the ttl.

@@ -67,7 +67,7 @@ async fn a_body_that_ends_after_the_loss_does_not_pass_for_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_whose_lock_is_found_to_be_gone_at_the_end_does_not_pass_for_done() {
+async fn a_body_whose_lock_is_found_gone_at_its_end_does_not_count_as_done() {
     let sim = Sim::new();
     let client = sim.client();
     let lock = client.locks.mutex("a").unwrap();

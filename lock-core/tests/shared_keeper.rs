@@ -1,5 +1,5 @@
-//! The keeper of a process that has ended by a panic: whoever asks for one then has another. It is that of the whole process, so this is
-//! the only test of this program.
+//! The keeper of a process that has ended by a panic: the next that is asked for is another one. It is that of the whole process, so
+//! this is the only test of this program.
 #![cfg(unix)]
 
 #[path = "support/keeper_end.rs"]

@@ -95,7 +95,7 @@ fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
     let locks = locks(&keeper);
     let refused = futures_executor::block_on(locks.mutex("b").unwrap().acquire());
     assert!(matches!(refused, Err(Error::KeeperEnded { .. })), "{refused:?}");
-    // Whoever waits on it is told that his time is over, all the same.
+    // What waits on it is told that its time is over, all the same.
     futures_executor::block_on(keeper.sleep_until(keeper.now() + Duration::from_millis(50)));
 }
 

@@ -135,7 +135,7 @@ async fn what_is_documented_is_traced_under_its_name_with_its_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock_how_long_it_was_held() {
+async fn traces_tell_how_each_wait_ended_and_how_long_it_and_the_hold_took() {
     let seen = Seen::default();
     let _default = tracing::subscriber::set_default(seen.clone());
     let sim = Sim::new();
@@ -202,6 +202,27 @@ async fn a_release_that_finds_its_entry_gone_is_traced_as_a_loss() {
     guard.release().await.unwrap_err();
     assert_eq!(seen.find("lock lost")[0]["reason"], "the store says that it is gone");
     assert!(seen.find("lock released").is_empty());
+}
+
+/// The answer comes after the keeper has given up its place, and before the lease ends that it tells of.
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_lost_before_a_late_answer_is_traced_too() {
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    waiter.wire.silence();
+    let guard = holder.locks.mutex("job").unwrap().acquire().await.unwrap();
+    let lock = waiter.locks.mutex("job").unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire_with(&AcquireOptions::new().ttl(s(6))).await });
+    sleep(ms(1)).await;
+    // The look at a third of its ttl.
+    waiter.wire.once(Verb::Enter, Fault::Late(ms(4_500)));
+    guard.release().await.unwrap();
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!(waiter.wire.sent(Verb::Enter).len(), 3, "it started over");
+    assert_eq!(seen.find("place lost").len(), 1);
+    assert_eq!(seen.find("acquire")[1]["entry"], granted.entry_id().to_string());
 }
 
 /// A hundred waiters and a hundred holders meet the same outage, and look every second.
@@ -297,5 +318,5 @@ async fn what_is_tried_for_ever_is_told_ever_more_seldom() {
     assert!(tries > 10_000 && told >= 1, "{tries} tries, told {told} times");
     assert!(told <= 16, "{tries} tries were told {told} times");
     client.wire.always(Verb::Leave, None);
-    client.locks.close(s(6)).await.expect("the door is closed");
+    client.locks.close(s(6)).await.expect("it has left");
 }

@@ -60,7 +60,7 @@ async fn a_hand_off_is_one_hint_and_asks_nothing() {
 
 /// A session of ZooKeeper is 40 s long at the most, unless its servers are told otherwise.
 #[tokio::test(start_paused = true)]
-async fn a_hint_is_the_grant_also_where_the_store_grants_less_than_a_third_of_what_is_asked_for() {
+async fn a_hint_is_the_grant_also_where_the_store_grants_a_short_lease() {
     let sim = Sim::new();
     let (holder, waiter) = (sim.client(), sim.client());
     waiter.wire.grants(s(40));
@@ -73,7 +73,7 @@ async fn a_hint_is_the_grant_also_where_the_store_grants_less_than_a_third_of_wh
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_near_the_end_of_the_waiters_own_lease_is_checked_before_it_is_relied_on() {
+async fn a_hint_near_the_end_of_the_own_lease_is_checked_first() {
     let sim = Sim::new();
     let (holder, waiter) = (sim.client(), sim.client());
     let guard = hold(&holder, &ttl(s(30))).await;
@@ -136,7 +136,7 @@ async fn a_wait_ends_in_time_even_if_the_store_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_in_the_same_moment_as_the_end_of_the_wait_is_taken() {
+async fn a_grant_that_arrives_at_the_end_of_the_wait_is_taken() {
     // C12
     let sim = Sim::new();
     let (holder, waiter) = (sim.client(), sim.client());
@@ -188,7 +188,7 @@ async fn a_store_that_is_away_is_an_error_at_once_by_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_is_asked_again_with_the_same_entry_and_never_reported_as_busy() {
+async fn a_lost_reply_is_asked_for_with_the_same_entry_and_never_called_busy() {
     let sim = Sim::new();
     let client = sim.client();
     client.wire.once(Verb::Enter, Fault::ReplyLost);
@@ -278,7 +278,7 @@ async fn a_hint_for_another_life_of_the_entry_is_only_a_reason_to_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_arrives_after_its_leave_finds_the_door_closed() {
+async fn a_create_that_arrives_after_its_leave_finds_a_tombstone() {
     // PR08
     let sim = Sim::new();
     let client = sim.client();
@@ -343,7 +343,7 @@ async fn what_is_granted_to_a_place_that_the_keeper_has_given_up_is_not_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_whose_future_was_never_polled_again_is_left_where_a_session_would_keep_it() {
+async fn an_entry_in_a_session_is_left_for_when_its_future_is_never_polled() {
     // PR09: the creating request is on its way, and nobody ever reads its answer.
     let sim = Sim::new();
     let client = sim.client();

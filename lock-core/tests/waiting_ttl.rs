@@ -164,3 +164,58 @@ async fn a_lease_that_nobody_will_lengthen_is_the_full_one_from_the_start() {
     let tried = client.locks.mutex("a").unwrap().try_acquire_with(&short_while_waiting()).await.unwrap();
     assert!(tried.unwrap().remaining() + ms(2) >= lease(TTL), "a try waits for nothing");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_to_the_request_for_the_full_lease_costs_no_place() {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let guard = hold(&holder, &long()).await;
+    let waiting = wait(&waiter, short_while_waiting()).await;
+    let (place, released) = (sim.rows("a").await[1].token, sim.now());
+    // It is carried out at once, and answered after the shorter lease would have ended.
+    waiter.wire.once(Verb::Enter, Fault::Late(WAITING + s(1)));
+    guard.release().await.unwrap();
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!(Some(granted.token()), place, "it lost its place");
+    assert_at(sim.now(), released + WAITING + s(1));
+    assert_eq!(waiter.wire.sent(Verb::Leave).len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_counts_on_the_full_lease_once_it_was_asked_for() {
+    let sim = Sim::new();
+    let client = sim.client();
+    // It is admitted, and what becomes of the request for the full lease is not known.
+    client.wire.once(Verb::Enter, Fault::Late(ms(0)));
+    client.wire.always(Verb::Enter, Some(Fault::Hangs));
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    let waiting = wait(&client, short_while_waiting()).await;
+    sleep(ms(5)).await;
+    assert_eq!(client.wire.sent(Verb::Enter).len(), 2);
+    let error = client.locks.close(ms(100)).await.unwrap_err();
+    let [(_, Some(free_within))] = error.unconfirmed.as_slice() else { panic!("{error:?}") };
+    assert!(*free_within >= TTL, "the store may keep it for longer than {free_within:?}");
+    assert!(matches!(waiting.await.unwrap(), Err(Error::Closed { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_the_two_requests_is_repeated_once() {
+    let sim = Sim::new();
+    let client = sim.client();
+    for fault in [Fault::ReplyLost, Fault::Late(ms(0)), Fault::ReplyLost] {
+        client.wire.once(Verb::Enter, fault);
+    }
+    let granted = hold(&client, &short_while_waiting()).await;
+    assert_eq!(client.wire.sent(Verb::Enter).len(), 4);
+    assert!(granted.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_slower_than_the_shorter_lease_names_that_one() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Enter, Some(Fault::Late(ms(1_500))));
+    let lock = client.locks.mutex("a").unwrap();
+    let error = lock.acquire_with(&long().waiting_ttl(s(1))).await.unwrap_err();
+    assert!(matches!(error, Error::TooSlow { ttl, .. } if ttl == s(1)), "{error:?}");
+}

@@ -1,6 +1,4 @@
-//! [`EtcdConfig`]: where the cluster is, who we are there, and how long we wait for it.
-
-pub(crate) mod tls;
+//! [`EtcdConfig`]: where the cluster is, as which user we connect, and all time limits.
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 

@@ -8,29 +8,29 @@ use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 
 use crate::{
     Etcd,
-    connection::by,
+    client::timeout_at,
     error::Failure,
     keys,
     version::{Version, floor},
 };
 
-/// A database that is so full is about to take no more writes.
+/// A database that is fuller than this will soon take no more writes.
 const NEARLY_FULL_PERCENT: i64 = 80;
 
 /// Whether a member answers, is new enough, takes our credentials, and lets us read and write under the prefix. Writes
 /// nothing: the condition of the transaction cannot hold, but permissions are checked for all that it could do.
 pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
-    let held = etcd.wire.link().await?;
-    let status = etcd.wire.call(|link| {
-        let mut client = link.client().maintenance_client();
-        async move { client.status().await }
+    let handle = etcd.client.connection().await?;
+    let status = etcd.client.call(|channel| {
+        let mut maintenance = channel.client().maintenance_client();
+        async move { maintenance.status().await }
     });
     let status = status.await?;
-    drop(held);
+    drop(handle);
     if Version::parse(status.version()).is_some_and(|version| !version.is_supported()) {
         let version = excerpt(format_args!("{}", status.version()));
         let message = format!("version {version} is too old: use 3.4.42 or later");
-        return Err(etcd.here(Failure::new(Kind::Unsupported, message).advised()));
+        return Err(etcd.backend_error(Failure::new(Kind::Unsupported, message).advised()));
     }
     let prefix = &etcd.config.prefix;
     let (queues, end) = keys::starting_with(prefix, "");
@@ -40,23 +40,24 @@ pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
     let mut would: Vec<_> = touched.into_iter().map(|key| TxnOp::put(key, Vec::new(), None)).collect();
     would.push(TxnOp::get(queues, Some(GetOptions::new().with_range(end).with_count_only())));
     let asked = Txn::new().when([never]).and_then(would);
-    etcd.wire.txn(|| asked.clone()).await.answer?;
+    etcd.client.txn(|| asked.clone()).await.answer?;
     Ok(())
 }
 
 pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
     // The member in use, which has to answer; then each of the list, which need not.
-    let link = std::sync::Arc::clone(&etcd.wire.link().await?.link);
-    let cluster = etcd.wire.cluster();
+    let channel = std::sync::Arc::clone(&etcd.client.connection().await?.channel);
+    let cluster = etcd.client.cluster();
     let limit = etcd.config.connect_timeout;
     let asked = (0..etcd.config.endpoints.len()).map(|endpoint| async move {
-        let hello = by(&etcd.keeper, etcd.keeper.now() + limit, cluster.hello(endpoint)).await;
+        let status =
+            timeout_at(&etcd.keeper, etcd.keeper.now() + limit, cluster.connect_member(endpoint)).await;
         let one = &etcd.config.endpoints[endpoint];
-        hello.unwrap_or_else(|| Err(Failure::timed_out(one, "a greeting", limit))).map(|(_, status)| status)
+        status.unwrap_or_else(|| Err(Failure::timed_out(one, "a greeting", limit))).map(|(_, status)| status)
     });
     let members: Vec<_> = join_all(asked).await;
-    let Some(Ok(used)) = members.get(link.endpoint) else {
-        return Err(Failure::new(Kind::Unreachable, format!("{} has just gone", link.address)).into());
+    let Some(Ok(used)) = members.get(channel.endpoint) else {
+        return Err(Failure::new(Kind::Unreachable, format!("{} has just gone", channel.address)).into());
     };
 
     let mut diagnosis = Diagnosis::default();
@@ -64,7 +65,7 @@ pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
         ("store", "etcd".to_owned()),
         ("version", excerpt(format_args!("{}", used.version()))),
         ("cluster", used.header().map_or_else(String::new, |header| format!("{:x}", header.cluster_id()))),
-        ("member in use", link.address.clone()),
+        ("member in use", channel.address.clone()),
         ("leader", format!("{:x}", used.leader())),
         ("revision", used.header().map_or(0, etcd_client::ResponseHeader::revision).to_string()),
         ("endpoints that answer", format!("{} of {}", members.iter().flatten().count(), members.len())),

@@ -6,8 +6,6 @@ use etcd_client::Error;
 use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use tonic::{Code, Status};
 
-use crate::config::tls::chain;
-
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "etcd";
 
@@ -27,7 +25,7 @@ pub(crate) struct Failure {
     cause: Cause,
 }
 
-/// What has to be done about a failure, beyond telling.
+/// What has to be done about a failure, beyond reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The member, or the way to it: another one may do better.
@@ -177,7 +175,7 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::DataLoss => (Kind::ReadOnly, Cause::Other),
         Code::Unimplemented => (Kind::Unsupported, Cause::Other),
         Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
-        // The connection, in the words of whoever noticed first.
+        // The connection, in the words of the layer that noticed first.
         Code::Unknown | Code::Internal if !says(SERVER) => (Kind::Unreachable, Cause::Member),
         _ => (Kind::Protocol, Cause::Other),
     };
@@ -207,22 +205,23 @@ fn is_distrust(told: &str) -> bool {
     told.contains("invalid peer certificate") || told.contains("received fatal alert")
 }
 
+/// The error with all that caused it: the outermost one says only that something failed.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use lock_core::Keeper;
-
     use super::*;
-    use crate::{Etcd, EtcdConfig, recipe};
-
-    #[test]
-    fn what_an_answer_means_is_told_of_its_cluster_without_a_password() {
-        let config = EtcdConfig::from_url("etcd://app:hunter2@h:1/locks").unwrap();
-        let etcd = Etcd::new(config, &Keeper::start().unwrap()).unwrap();
-        for failure in [misunderstood("a look"), recipe::foreign(b"x")] {
-            let said = etcd.here(failure).to_string();
-            assert!(said.starts_with("etcd: etcd://app@h:1/locks/: "), "{said}");
-        }
-    }
 
     #[test]
     fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_connected_to_was_sent_nothing_and_what_broke_may_have_been() {
+    fn a_failed_connect_sent_nothing_and_a_broken_connection_may_have() {
         let of = |said: &str| Failure::of(&"there", &Error::GRpcStatus(Status::new(Code::Unavailable, said)));
         assert!(of("tcp connect error").is_unsent());
         assert!(!of("transport error").is_unsent());

@@ -14,7 +14,7 @@ use crate::{
     EtcdConfig,
     error::Failure,
     keys::{self, Keys, Range},
-    recipe::foreign,
+    queue::foreign,
     version::{Version, floor},
 };
 
@@ -113,12 +113,12 @@ pub fn refusals(data: &[u8]) {
 fn is_read_back(queue: &Keys, prefix: &str, name: &LockName) {
     let semaphore = Claim::semaphore(3, 10).expect("a claim");
     for claim in [Claim::mutex(), Claim::reader(), Claim::writer(), semaphore] {
-        let key = format!("{}7", queue.slots(claim, i64::MAX)).into_bytes();
+        let key = format!("{}7", queue.entry_prefix(claim, i64::MAX)).into_bytes();
         assert!(contains(&queue.all(), &key) && contains(&queue.agreeing(claim), &key), "{queue:?}");
         assert!(contains(&keys::starting_with(prefix, name.as_str()), &key), "{queue:?}");
         assert!(!queue.disagreeing(claim).iter().any(|range| contains(range, &key)), "{queue:?}");
-        let row = queue.row(&key).expect("it is a key of the queue");
-        assert_eq!((row.claim, row.lease, row.slot), (claim, i64::MAX, 7), "{queue:?}");
+        let row = queue.read_entry(&key).expect("it is a key of the queue");
+        assert_eq!((row.claim, row.lease, row.number), (claim, i64::MAX, 7), "{queue:?}");
         assert_eq!(keys::name_of(prefix, &key).as_ref(), Some(name), "{queue:?}");
         assert!(key.len() <= prefix.len() + 3 * name.as_str().len() + 64, "{queue:?}");
     }
@@ -128,8 +128,8 @@ fn is_read_back(queue: &Keys, prefix: &str, name: &LockName) {
 fn is_no_key_or_a_right_one(prefix: &str, key: &[u8]) {
     let Some(name) = keys::name_of(prefix, key) else { return };
     let queue = Keys::new(prefix, &name);
-    let row = queue.row(key).expect("only entries have names");
-    assert_eq!(format!("{}{}", queue.slots(row.claim, row.lease), row.slot).as_bytes(), key);
+    let row = queue.read_entry(key).expect("only entries have names");
+    assert_eq!(format!("{}{}", queue.entry_prefix(row.claim, row.lease), row.number).as_bytes(), key);
 }
 
 /// So is a value.

@@ -1,15 +1,15 @@
 //! [`Keys`]: what a lock is called in etcd.
 //!
 //! ```text
-//! prefix q1/ name / claim / permits / lease / slot      an entry: its id and label; under the lease that it names
+//! prefix q1/ name / claim / permits / lease / number    an entry: its id and label; under the lease that it names
 //! prefix s1/ lease                                      a session, under its own lease
-//! prefix s1/ lease / door                               a door of it that was shut; under the same lease
+//! prefix s1/ lease / number                             a tombstone of one of its members, under the same lease
 //! prefix e1                                             the entry that was evicted last
 //! ```
 //!
 //! `1` is the version of the stored format. The claim, kind and limit, stands before the lease, so that one compare over
-//! a range finds whoever has another one (PR07); permits and lease stand in the name, so that a look needs no values
-//! (PR16, PR26). A slot is a small number that belongs to one entry at a time (b07), and then to another: were it the
+//! a range finds every entry with another one (PR07); permits and lease stand in the name, so that a look needs no values
+//! (PR16, PR26). The number is small and belongs to one entry at a time (b07), and then to another: were it the
 //! entry's id, every entry would leave a trace in etcd's index until it is compacted, and every compare over the queue
 //! would pass by all of them. In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning
 //! of another one's keys (H77), and short names stay readable.
@@ -21,11 +21,11 @@ use lock_core::{Claim, Entry, EntryId, Kind, LockName, shown_label};
 /// Where the queues are, behind the prefix.
 const QUEUES: &str = "q1/";
 
-/// 16 digits, four slashes, and a slot that is put behind.
+/// 16 digits, four slashes, and a number that is appended.
 const ROOM_FOR_LEASE: usize = 24;
 
 /// A slash, and a number below a thousand.
-const ROOM_FOR_DOOR: usize = 4;
+const ROOM_FOR_TOMBSTONE: usize = 4;
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ pub(crate) type Range = (Vec<u8>, Vec<u8>);
 
 /// An entry as its key tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct EntryKey {
     pub(crate) claim: Claim,
     pub(crate) lease: i64,
-    pub(crate) slot: u32,
+    pub(crate) number: u32,
 }
 
 impl Keys {
@@ -78,21 +78,22 @@ impl Keys {
         children(&format!("{}{}/w/", self.queue, kind(Claim::writer())))
     }
 
-    /// Where the slots of those with this claim under this lease are.
-    pub(crate) fn slots(&self, claim: Claim, lease: i64) -> String {
+    /// What the keys of entries with this claim under this lease start with; a number follows.
+    pub(crate) fn entry_prefix(&self, claim: Claim, lease: i64) -> String {
         let (kind, permits) = (kind(claim), permits(claim));
-        let mut slots = String::with_capacity(self.queue.len() + kind.len() + permits.len() + ROOM_FOR_LEASE);
+        let mut prefix =
+            String::with_capacity(self.queue.len() + kind.len() + permits.len() + ROOM_FOR_LEASE);
         for part in [&self.queue, &*kind, "/", &*permits, "/"] {
-            slots.push_str(part);
+            prefix.push_str(part);
         }
         // Writing to a string does not fail.
-        let _ = write!(slots, "{lease:x}/");
-        slots
+        let _ = write!(prefix, "{lease:x}/");
+        prefix
     }
 
     /// What a key of this lock tells. `None` if it is none of ours.
-    pub(crate) fn row(&self, key: &[u8]) -> Option<Row> {
-        row(std::str::from_utf8(key).ok()?.strip_prefix(&self.queue)?)
+    pub(crate) fn read_entry(&self, key: &[u8]) -> Option<EntryKey> {
+        read_key(std::str::from_utf8(key).ok()?.strip_prefix(&self.queue)?)
     }
 }
 
@@ -101,11 +102,11 @@ pub(crate) fn session(prefix: &str, lease: i64) -> Vec<u8> {
     format!("{prefix}s1/{lease:x}").into_bytes()
 }
 
-/// The key of a door of the session that has this key.
-pub(crate) fn door(session: &[u8], number: u32) -> Vec<u8> {
+/// The key of a tombstone of the session that has this key.
+pub(crate) fn tombstone(session: &[u8], number: u32) -> Vec<u8> {
     use std::io::Write;
 
-    let mut key = Vec::with_capacity(session.len() + ROOM_FOR_DOOR);
+    let mut key = Vec::with_capacity(session.len() + ROOM_FOR_TOMBSTONE);
     key.extend_from_slice(session);
     // Writing to a vector does not fail.
     let _ = write!(key, "/{number}");
@@ -115,11 +116,6 @@ pub(crate) fn door(session: &[u8], number: u32) -> Vec<u8> {
 /// Where everybody is told of evictions.
 pub(crate) fn evictions(prefix: &str) -> Vec<u8> {
     format!("{prefix}e1").into_bytes()
-}
-
-/// A key that is never there.
-pub(crate) fn nobody(prefix: &str) -> Vec<u8> {
-    queues(prefix).into_bytes()
 }
 
 /// The queues of all names that start with `start`.
@@ -140,9 +136,9 @@ pub(crate) fn starting_with(prefix: &str, start: &str) -> Range {
 /// The name of the lock that an entry's key belongs to. `None` for any other key.
 pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
     let (name, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
-    row(rest)?;
+    read_key(rest)?;
     let decoded = decode(name)?;
-    // What we would not have written is somebody else's.
+    // What we would not have written is data of others.
     let mut again = String::new();
     encode(&decoded, &mut again);
     if again == name { LockName::new(decoded).ok() } else { None }
@@ -197,7 +193,7 @@ fn permits(claim: Claim) -> Cow<'static, str> {
     }
 }
 
-fn row(rest: &str) -> Option<Row> {
+fn read_key(rest: &str) -> Option<EntryKey> {
     let mut parts = rest.split('/');
     let (kind, permits) = (parts.next()?, parts.next()?);
     let claim = match (kind, permits) {
@@ -209,8 +205,8 @@ fn row(rest: &str) -> Option<Row> {
     let lease = parts.next()?;
     let lease =
         i64::from_str_radix(lease, 16).ok().filter(|number| *number > 0 && format!("{number:x}") == lease)?;
-    let slot = number(parts.next()?)?;
-    parts.next().is_none().then_some(Row { claim, lease, slot })
+    let number = number(parts.next()?)?;
+    parts.next().is_none().then_some(EntryKey { claim, lease, number })
 }
 
 /// As it was written, so that a key has one meaning and a meaning one key.

@@ -1,8 +1,8 @@
 //! Locks on an etcd cluster, for the `lock-core` crate.
 //!
-//! Every entry of a queue is a key under a lease, and its place and fencing token is the revision that created it. To take
-//! a free lock is one transaction, to give it back one delete. Who waits watches the one ahead, and is the holder when
-//! that one goes: mostly without asking for more than its own key.
+//! Every entry of a queue is a key under a lease, and the revision that created the key is its place and its fencing token.
+//! To take a free lock is one transaction, to give it back one delete. A waiter watches the entry ahead, and is the holder
+//! when that entry goes: mostly it asks for nothing but its own key then.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,26 +27,25 @@
 //! | what is stored, what it costs, which versions of etcd | `docs/backends/etcd.md` |
 
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
-mod crowds;
 mod diagnosis;
-mod enter;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guarantees;
-mod held;
 mod keys;
-mod operator;
-mod recipe;
-mod renew;
+mod notify;
+mod queue;
 mod session;
 mod version;
-mod watch;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 
-pub use self::{backend::Etcd, config::EtcdConfig, connect_error::ConnectError};
+pub use self::{
+    backend::{Etcd, HeldKey},
+    config::EtcdConfig,
+    connect_error::ConnectError,
+};

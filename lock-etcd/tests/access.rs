@@ -1,4 +1,4 @@
-//! Who is let in, and who is told in time that he is not. E11, H101.
+//! Users, passwords, tokens and certificates: which clients are let in, and which are told in time that they are not. E11, H101.
 
 mod common;
 mod server;
@@ -13,7 +13,7 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 use lock_conformance::{Authority, Impostor, Links, Port, ServerControl, audit::within};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_etcd::{ConnectError, Etcd, EtcdConfig};
-use server::OwnServer;
+use server::TestServer;
 
 const NAME: &str = "job";
 
@@ -42,8 +42,8 @@ async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
 
 /// The tokens of etcd end when they were not used for a while; streams that are open go on, and new ones are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_kept_and_handed_over_although_the_token_of_its_client_has_expired() {
-    let server = OwnServer::start_with("case", &["--auth-token-ttl=1"]).await;
+async fn a_lock_is_kept_and_handed_over_past_the_expiry_of_its_clients_token() {
+    let server = TestServer::start_with("case", &["--auth-token-ttl=1"]).await;
     let user = server.admin().add_user().await;
     let url = format!("etcd://{user}{}/case?{LIMITS}", server.address());
     let (holder, other) = (Client::new(&url), Client::new(&url));
@@ -70,7 +70,7 @@ async fn a_lock_is_kept_and_handed_over_although_the_token_of_its_client_has_exp
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_none_at_all_are_denied() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     server.admin().add_user().await;
     for user in ["clients:wrong@", "nobody:open@", ""] {
         let error = refused(&format!("etcd://{user}{}/case?{LIMITS}", server.address())).await;
@@ -81,7 +81,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prefix_that_a_user_has_no_permission_on_is_denied() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let user = server.admin().add_user().await;
     let client = Client::new(&format!("etcd://{user}{}/elsewhere?{LIMITS}", server.address()));
     assert_refused(&client, &BackendErrorKind::Denied).await;
@@ -100,7 +100,7 @@ async fn the_documented_permissions_are_enough() {
     let (_, etcd) = manual.split_once("\n## etcd\n").unwrap();
     let (_, commands) = etcd.split_once("```sh\n").unwrap();
     let (commands, _) = commands.split_once("```").unwrap();
-    let server = OwnServer::start("app/locks").await;
+    let server = TestServer::start("app/locks").await;
     server.admin().set_up(commands).await;
     let url = format!("etcd://app:open@{}/app/locks", server.address());
     let keeper = Keeper::start().expect("a keeper's thread can be started");
@@ -156,7 +156,7 @@ async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
 /// It takes connections, and nothing more is heard of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
-    let server = OwnServer::start("case").await.behind_proxy();
+    let server = TestServer::start("case").await.behind_proxy();
     let url = format!("etcd://{}/case?{LIMITS}", server.address());
     let client = Client::new(&url);
     client.assert_free(NAME).await;
@@ -168,7 +168,7 @@ async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
 
 /// A server that speaks TLS, and the files for its clients.
 struct Secured {
-    server: OwnServer,
+    server: TestServer,
     files: PathBuf,
 }
 
@@ -197,7 +197,7 @@ impl Secured {
             format!("--trusted-ca-file={}", path("ca.pem")),
             "--client-cert-auth".to_owned(),
         ];
-        let server = OwnServer::start_secured("case", &arguments.each_ref().map(String::as_str), tls).await;
+        let server = TestServer::start_secured("case", &arguments.each_ref().map(String::as_str), tls).await;
         Self { server, files: files.to_owned() }
     }
 
@@ -259,7 +259,7 @@ async fn a_server_that_shows_the_certificate_of_another_host_is_denied() {
 /// Nor is it talked to in plain text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_speak_tls_is_refused_where_tls_is_asked_for() {
-    let (server, folder) = (OwnServer::start("case").await, tempfile::tempdir().unwrap());
+    let (server, folder) = (TestServer::start("case").await, tempfile::tempdir().unwrap());
     Authority::new("ours").write(folder.path(), "ca.pem");
     let ca = folder.path().join("ca.pem");
     let error = refused(&format!("etcds://{}/case?{LIMITS}&ca={}", server.address(), ca.display())).await;
@@ -267,7 +267,7 @@ async fn a_server_that_does_not_speak_tls_is_refused_where_tls_is_asked_for() {
     assert!(known, "{error:?}");
 }
 
-/// Not the password, and no name of a lock: whoever answers there could use both.
+/// Not the password, and no name of a lock: an impostor could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let folder = tempfile::tempdir().unwrap();

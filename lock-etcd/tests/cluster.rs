@@ -34,7 +34,7 @@ fn url_from(cluster: &Cluster, first: usize) -> String {
     format!("etcd://{addresses}/case?command_timeout=3s&connect_timeout=1s&heartbeat=500ms")
 }
 
-/// One client, who has to go elsewhere when the leader is gone, and one who talks to somebody else.
+/// One client that has to go elsewhere when the leader is gone, and one that uses another member.
 async fn beside_the_leader(cluster: &Cluster) -> (usize, Client, Client) {
     let leader = cluster.leader().await;
     let others = (leader + 1) % 3;
@@ -113,7 +113,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
 
 /// What it said while it slept is believed by nobody: H52, and etcd's own stale reads after a pause (H93).
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_longer_than_the_ttl() {
+async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     let cluster = Cluster::start("case").await;
     let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
     let ttl = Duration::from_secs(2);
@@ -188,7 +188,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
 
 /// Nothing tells it: every answer just stays away. E1, E3, H53.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() {
+async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     on_a_cluster(async |cluster| {
         let follower = cluster.follower().await;
         let silenced = async |cluster: &Cluster, lost| cluster.front(lost).silence(Links::All);
@@ -199,7 +199,7 @@ async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() 
 
 /// The member still answers, but nothing of what happens reaches it: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
+async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {
         let follower = cluster.follower().await;
         goes_on_without(cluster, follower, async |cluster, lost| cluster.isolate(lost).await).await
@@ -209,7 +209,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_o
 
 /// It still believes that it leads: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_the_leader_that_it_talks_to_is_cut_off_from_the_others() {
+async fn a_client_goes_on_when_its_leader_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {
         let leader = cluster.leader().await;
         goes_on_without(cluster, leader, async |cluster, lost| cluster.isolate(lost).await).await
@@ -329,9 +329,9 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     assert!(transient && error.is_transient(), "{error:?}");
 }
 
-/// Whoever connects while there is no leader is told so by one member, and by another nothing at all, for ever.
+/// While there is no leader, one member says so to a client that connects, and another one says nothing, for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_is_there_soon_after_a_leader_is_although_a_member_is_silent() {
+async fn a_connection_opens_soon_after_a_leader_is_there_past_a_silent_member() {
     let cluster = Cluster::start("case").await;
     let addresses = cluster.addresses(0);
     let (two, _) = addresses.rsplit_once(',').unwrap();

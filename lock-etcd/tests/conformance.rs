@@ -16,7 +16,7 @@ use framing::Grpc;
 use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
-use server::OwnServer;
+use server::TestServer;
 
 lock_conformance::suite!(EtcdHarness);
 
@@ -131,12 +131,12 @@ impl EtcdHarness {
     }
 }
 
-/// E12: the server drops whoever pings it more often than it likes: on a connection with a stream every 5 s, and on one
+/// E12: the server drops a client that pings it more often than it likes: on a connection with a stream every 5 s, and on one
 /// without any hardly ever, which it finds out after 40 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_asks_nothing_keeps_its_connections() {
     const LONG: Duration = Duration::from_secs(3600);
-    let server = OwnServer::start("case").await.behind_proxy();
+    let server = TestServer::start("case").await.behind_proxy();
     // Whatever is asked and answered would excuse the pings before it.
     let client = Client::new(&format!("etcd://{}/case?heartbeat=1h", server.address()));
     let guard = client.take("job", &options().ttl(LONG)).await;

@@ -15,16 +15,16 @@ use lock_conformance::{
     audit::{eventually, within},
 };
 use lock_core::DistributedLock;
-use server::{OwnServer, answered, quiet, requests};
+use server::{TestServer, answered, quiet, requests};
 use tokio::task::JoinSet;
 
 /// Streams are not asked for a sign of life meanwhile.
-fn url(server: &OwnServer) -> String {
+fn url(server: &TestServer) -> String {
     format!("etcd://{}/case?heartbeat=1h", server.address())
 }
 
 /// What was asked since then, without what the tests asked themselves.
-async fn since(server: &OwnServer, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+async fn since(server: &TestServer, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut now = requests(&server.address()).await;
     now.retain(|method, count| {
         *count -= before.get(method).copied().unwrap_or(0);
@@ -34,9 +34,9 @@ async fn since(server: &OwnServer, before: &BTreeMap<String, u64>) -> BTreeMap<S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_release() {
+async fn a_lock_without_contention_costs_one_request_to_take_one_to_release() {
     const LOCKS: u64 = 50;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     // Connects, and has a lease from now on.
     client.take("first", &told()).await.release().await.unwrap();
@@ -54,10 +54,10 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
     assert_eq!(releases.values().sum::<u64>(), LOCKS, "{releases:?}");
 }
 
-/// PR16, PR18: whoever saw all who were ahead needs no look at the queue when the last of them goes, but whether its own entry stands.
+/// PR16, PR18: a waiter that saw all entries ahead needs no look at the queue when the last of them goes, only at its own entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let first = holder.take("job", &told()).await;
     let second = holder.waiting("job", &told(), 2).await;
@@ -80,8 +80,8 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
 
 /// Where few stand, the look that follows the watches is at all of them, and says at once that nobody is ahead any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_has_the_lock() {
-    let server = OwnServer::start("case").await;
+async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
+    let server = TestServer::start("case").await;
     let direct = url(&server);
     let server = server.behind_proxy();
     let (holder, other) =
@@ -106,11 +106,11 @@ async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_h
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Whoever gives up unanswered may still be put into the queue, so a door is shut behind each, and nobody else begins again (PR08).
+/// An entry whose create was not answered may still be put into the queue: each leave sets a tombstone, and nobody else begins again (PR08).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_nobody_behind() {
+async fn a_crowd_that_gives_up_unanswered_costs_little_and_leaves_no_entries() {
     const CROWD: u64 = 200;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     let guard = client.take("job", &told()).await;
     let before = requests(&server.address()).await;
@@ -127,11 +127,11 @@ async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_n
     assert!(asked["KV/Txn"] <= most, "{asked:?} for a crowd of {CROWD}");
 }
 
-/// PR08: the create of one who has given up may still arrive. It is refused, and no other that is on its way.
+/// PR08: the create of an entry that gave up may still arrive. It is refused, and no other that is on its way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     const OTHERS: u64 = 100;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     // The keeper's connection names the key of evictions, which it watches.
     let is_keepers = |sent: &[u8]| sent.windows(7).any(|part| part == b"case/e1");
     let proxy = Proxy::start(server.address().parse().unwrap(), is_keepers);
@@ -163,15 +163,15 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     assert_eq!(server.admin().count(&name("doubted")).await, 0);
     // The keeper has left for it, and its create was sent or not. The others are dropped, and leave with a delete.
     let most = OTHERS + 2;
-    assert!(asked["KV/Txn"] <= most, "{asked:?} for {OTHERS} who began, and one who gave up");
+    assert!(asked["KV/Txn"] <= most, "{asked:?} for {OTHERS} that began, and one that gave up");
 }
 
-/// Of several who hold it, the first is watched by nobody but the next; and the last by as many as there are permits, of whom only the next
+/// Of several holders, the first is watched only by the next entry; and the last by as many as there are permits, of which only the next
 /// has the place: the others look again, and watch one more.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
     const LIMIT: u32 = 12;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     // What is not answered within its time limit is asked again, and counts twice: so that is longer than a busy machine stands still.
     let url = format!("{}&command_timeout=60s", url(&server));
     let (holder, other) = (Client::new(&url), Client::new(&url));
@@ -190,7 +190,7 @@ async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
     }
     let first = held.remove(0);
     let last = held.pop().expect("there are more");
-    // The read of the one that is next; and a look of each of the others, and one at those whom it watches then.
+    // The read of the one that is next; and a look of each of the others, and one at the entries that it watches then.
     for (leaver, most) in [(first, 1), (last, 2 * u64::from(LIMIT) - 1)] {
         let before = quiet(&server.address(), &[]).await;
         leaver.release().await.unwrap().confirmed().unwrap();
@@ -223,7 +223,7 @@ mod alone {
 
 /// Lets so many stand in a queue, and each have the lock in turn. Gives what that cost for each, in hundredths of a request.
 async fn queue_of(waiters: u64) -> u64 {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take("job", &told()).await;
     // It has its lease and its stream before anything is counted.
@@ -249,14 +249,14 @@ async fn queue_of(waiters: u64) -> u64 {
                     break;
                 }
                 if let Some(ended) = granted.try_join_next() {
-                    panic!("somebody left the queue before his turn: {ended:?}");
+                    panic!("a waiter left the queue before its turn: {ended:?}");
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         })
         .await;
     }
-    // Whoever stands in the queue is not done: if the lock is left before those ahead are watched, it looks once more. Each
+    // An entry in the queue may have to look once more: if the lock is left before those ahead are watched. Each
     // watches its own place; and the first, who holds the lock.
     eventually("a watch for each place", LATE, || async {
         since(&server, &before).await.get("Watch/Watch").is_some_and(|sent| *sent > waiters)

@@ -1,4 +1,4 @@
-//! Many who come at once, and connections that die without a word. E1, H75; PR14, PR17.
+//! Many clients that come at once, and connections that die without a word. E1, H75; PR14, PR17.
 
 mod common;
 mod server;
@@ -12,13 +12,13 @@ use std::{
 use common::{Client, HOUR, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Way, audit::within};
 use lock_core::{DistributedLock, Error, Holder, Outage};
-use server::{Cluster, OwnServer, quiet, requests};
+use server::{Cluster, TestServer, quiet, requests};
 use tokio::task::JoinSet;
 
 const NAME: &str = "job";
 
 /// What was asked, in transactions and reads.
-async fn reads_and_writes(server: &OwnServer) -> u64 {
+async fn reads_and_writes(server: &TestServer) -> u64 {
     reads_and_writes_at(&server.address()).await
 }
 
@@ -29,9 +29,9 @@ async fn reads_and_writes_at(address: &str) -> u64 {
 
 /// By a look that shows only the nearest, because somebody between has left; and by looks that show nothing new.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
+async fn a_waiter_behind_many_is_told_of_the_first_however_it_looks() {
     const MANY: usize = 12;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));
     let guard = client.take(NAME, &told().label("the first")).await;
     let mut waiters = Vec::new();
@@ -58,9 +58,9 @@ async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
 
 /// The others wait here, where it costs nothing, and not at the server until their time limits are over.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_crowd_that_comes_at_once_only_a_few_have_asked_before_the_first_is_answered() {
+async fn of_a_crowd_only_a_few_have_asked_before_the_first_is_answered() {
     const CROWD: usize = 200;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = server.address();
     let holder = Client::new(&format!("etcd://{direct}/case?heartbeat=1h"));
     let server = server.behind_proxy();
@@ -117,7 +117,7 @@ async fn a_connection_that_dies_in_silence_is_noticed_in_two_seconds() {
 
 /// How long it takes until somebody has a lock that is free, who waited for it over a connection that died before.
 async fn noticed(after: Duration) -> Duration {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = format!("etcd://{}/case", server.address());
     let server = server.behind_proxy();
     let (holder, other) = (Client::new(&direct), Client::new(&format!("etcd://{}/case", server.address())));
@@ -133,10 +133,10 @@ async fn noticed(after: Duration) -> Duration {
     noticed
 }
 
-/// PR17: whoever has to ask where it stands finds also those who came behind it, and must not wait for them.
+/// PR17: an entry that has to ask where it stands finds also those that came behind it, and must not wait for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_was_never_told_its_place_does_not_wait_for_those_behind_it() {
-    let server = OwnServer::start("case").await;
+async fn a_waiter_never_told_its_place_does_not_wait_for_those_behind_it() {
+    let server = TestServer::start("case").await;
     let holder = Client::new(&format!("etcd://{}/case", server.address()));
     let server = server.behind_proxy();
     // Time enough for its first try to be answered, and for one more to come behind it before it asks again.
@@ -167,7 +167,7 @@ mod alone {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_thousand_who_come_at_once_are_all_served_in_order() {
         const CROWD: u64 = 1000;
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let url = format!("etcd://{}/case?heartbeat=1h", server.address());
         let (holder, other) = (Client::new(&url), Client::new(&url));
         // Nobody looks again without being told to: what is counted does not depend on how long it takes.
@@ -261,7 +261,7 @@ mod alone {
     #[tokio::test(flavor = "multi_thread")]
     async fn five_thousand_who_wait_keep_their_places_when_their_stream_breaks() {
         const CROWD: usize = 5000;
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let direct = server.address();
         let server = server.behind_proxy();
         let holder = Client::new(&format!("etcd://{direct}/case?heartbeat=1h"));

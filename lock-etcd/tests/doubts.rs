@@ -1,4 +1,4 @@
-//! Requests to create an entry that arrive when nobody waits for them any more: they were sent to two members, and answered by one. PR08.
+//! Requests to create an entry that arrive after their answer was given up: they were sent to two members, and answered by one. PR08.
 
 mod common;
 mod server;
@@ -9,20 +9,20 @@ use common::{Client, LATE, name, soon, told};
 use etcd_client::GetOptions;
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
 use lock_core::{DistributedLock, Error, Released};
-use server::{OwnServer, answered};
+use server::{TestServer, answered};
 
 const NAME: &str = "job";
 
 /// A server that one client takes for two members.
 struct TwoWays {
-    server: OwnServer,
+    server: TestServer,
     ways: [Proxy; 2],
     client: Client,
 }
 
 impl TwoWays {
     async fn start() -> Self {
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let ways = [(); 2].map(|()| Proxy::start(server.address().parse().unwrap(), |_| true));
         let (one, other) = (ways[0].address(), ways[1].address());
         // What is not answered is sent again after a third of that: even where the machine stands still for three seconds, not before the
@@ -65,8 +65,8 @@ impl TwoWays {
         self.server.admin().count(&name(NAME)).await
     }
 
-    /// The keys of the doors that were shut.
-    async fn doors(&self) -> Vec<Vec<u8>> {
+    /// The keys of the tombstones that were set.
+    async fn tombstones(&self) -> Vec<Vec<u8>> {
         let all = Some(GetOptions::new().with_prefix().with_keys_only());
         let mut answer = self.server.admin().client().await.get("case/s1/", all).await.unwrap();
         let keys = answer.take_kvs().into_iter().map(|kv| kv.key().to_vec());
@@ -79,14 +79,14 @@ impl TwoWays {
 async fn a_create_that_arrives_after_the_release_creates_nothing() {
     let two = TwoWays::start().await;
     let (guard, late) = two.detained(two.client.take(NAME, &told())).await;
-    assert_eq!(two.doors().await.len(), 0, "it is held, and nothing is shut");
+    assert_eq!(two.tombstones().await.len(), 0, "it is held, and no tombstone is set");
     guard.release().await.unwrap().confirmed().unwrap();
-    assert_eq!((two.standing().await, two.doors().await.len()), (0, 1));
+    assert_eq!((two.standing().await, two.tombstones().await.len()), (0, 1));
     two.let_in(&late).await;
     assert_eq!(two.standing().await, 0, "an entry that had left came back");
-    // Whoever has the same door next goes through it.
+    // The next entry with the same tombstone is created all the same.
     two.client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
-    assert_eq!(two.doors().await.len(), 1);
+    assert_eq!(two.tombstones().await.len(), 1);
 }
 
 /// Nobody leaves for one that only tried, or that may not stand there: the store has answered that it does not.
@@ -111,7 +111,8 @@ async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
     }
 }
 
-/// A door cannot be put there. Nor can anything else, so the lock is free at once; but until it is shut nobody says that it stays so.
+/// Without space no tombstone can be put. Nor can anything else, so the lock is free at once; but until the tombstone is set nobody says
+/// that it stays so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later() {
     let two = TwoWays::start().await;
@@ -121,22 +122,22 @@ async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later(
     assert!(matches!(released, Released::Pending { .. }), "{released:?}");
     assert_eq!(two.standing().await, 0);
     two.server.make_room().await.unwrap();
-    audit::eventually("a shut door", LATE, || async { two.doors().await.len() == 1 }).await;
+    audit::eventually("a tombstone", LATE, || async { two.tombstones().await.len() == 1 }).await;
     two.let_in(&late).await;
     assert_eq!(two.standing().await, 0, "an entry that had left came back");
     two.client.assert_free(NAME).await;
 }
 
-/// What was sent before it was shut would pass, if the session went on with it as it was at first.
+/// What was sent before the tombstone was set would pass, if the session went on with it as it was at first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_one_of_whose_doors_was_deleted_by_hand_ends() {
+async fn a_session_ends_when_one_of_its_tombstones_is_deleted_by_hand() {
     let two = TwoWays::start().await;
     let lease = async || two.server.admin().keys(&name(NAME)).await[0].lease();
     let (guard, _late) = two.detained(two.client.take(NAME, &told())).await;
     let before = lease().await;
     guard.release().await.unwrap().confirmed().unwrap();
-    for door in two.doors().await {
-        two.server.admin().client().await.delete(door, None).await.unwrap();
+    for tombstone in two.tombstones().await {
+        two.server.admin().client().await.delete(tombstone, None).await.unwrap();
     }
     let guard = two.client.take(NAME, &told()).await;
     assert_ne!(lease().await, before);

@@ -5,7 +5,7 @@ mod server;
 
 use common::{Client, name, options, soon, told};
 use lock_core::DistributedLock;
-use server::OwnServer;
+use server::TestServer;
 
 /// They keep the machine busy for a while.
 mod alone {
@@ -17,7 +17,7 @@ mod alone {
         const THERE: usize = 17_000;
         const LIMIT: u32 = 17_002;
         let lock = "pool ".repeat(40);
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         server.admin().put_entries(&name(&lock), &format!("s{LIMIT}"), THERE).await;
         let client = Client::new(&format!("etcd://{}/case?command_timeout=20s", server.address()));
         let one = client.locks.semaphore(&lock, LIMIT).unwrap().permits(1).unwrap().with_options(told());
@@ -45,7 +45,7 @@ mod alone {
         const THERE: usize = 1_100;
         // In a key it takes three bytes for each.
         let lock = "/".repeat(4096);
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         server.admin().put_entries(&name(&lock), "m", THERE).await;
         let client = Client::new(&format!("etcd://{}/case?command_timeout=20s", server.address()));
         assert_eq!(client.locks.operator().list("").await.unwrap(), [name(&lock)]);

@@ -13,20 +13,20 @@ use etcd_client::WatchOptions;
 use futures_util::future::select_all;
 use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
 use lock_core::{BackendErrorKind, DistributedLock, HoldState};
-use server::{Admin, OwnServer, quiet, requests};
+use server::{Admin, TestServer, quiet, requests};
 
 const NAME: &str = "job";
 
 /// As long as a server takes at the most to answer on a busy machine, and its stream to give a sign of life: nothing here is about how soon
 /// that is given up, and what is counted would be asked again.
-fn url(server: &OwnServer) -> String {
+fn url(server: &TestServer) -> String {
     format!("etcd://{}/case?command_timeout=2s&connect_timeout=2s&heartbeat=2s", server.address())
 }
 
 /// The only member is asked how it is, over the same connection, and nothing is sent twice to who may only be slow.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_on_which_a_request_is_not_answered_is_tested() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = server.address();
     let server = server.behind_proxy();
     // Nothing else is asked meanwhile.
@@ -57,7 +57,7 @@ async fn a_connection_on_which_a_request_is_not_answered_is_tested() {
 /// A watch that named a revision would be refused, or ended: this one begins now. E14, H74.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compaction_while_somebody_waits_is_not_noticed() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take(NAME, &told()).await;
     server.admin().compact().await;
@@ -86,7 +86,7 @@ async fn a_compaction_while_somebody_waits_is_not_noticed() {
 /// What it has missed meanwhile is forgotten before it can ask for it: H74.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_was_cut_off_during_a_release_and_a_compaction_is_granted() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = url(&server);
     let server = server.behind_proxy();
     let (holder, other) = (Client::new(&direct), Client::new(&url(&server)));
@@ -105,7 +105,7 @@ async fn a_waiter_that_was_cut_off_during_a_release_and_a_compaction_is_granted(
 /// A stream that is silent without being broken: a waiter notices that by itself, long before its lease ends. F13, H75.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_stream_has_gone_silent_is_granted() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = url(&server);
     let server = server.behind_proxy();
     let (holder, other) = (Client::new(&direct), Client::new(&url(&server)));
@@ -120,7 +120,7 @@ async fn a_waiter_whose_stream_has_gone_silent_is_granted() {
 /// PR18: without a word to the client, and long before it is due to renew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take(NAME, &told()).await;
     let waiter = other.waiting(NAME, &told(), 2).await;
@@ -139,8 +139,8 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
 /// H10, H11: etcd's own lock grants such a waiter a key that is not there, or lets it wait for ever (etcd #9921, #19597).
 /// PR26: and under a new lease it is a new entry.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_again() {
-    let server = OwnServer::start("case").await;
+async fn a_waiter_whose_lease_an_operator_revokes_stands_in_the_queue_again() {
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take(NAME, &told()).await;
     let waiter = other.waiting(NAME, &told(), 2).await;
@@ -165,7 +165,7 @@ async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_agai
 /// Everybody loses everything at once, and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_leases_can_be_revoked_at_once() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
     let guard = clients[0].take(NAME, &told()).await;
     let mut waiters = Vec::new();
@@ -183,9 +183,9 @@ async fn all_leases_can_be_revoked_at_once() {
 /// What one transaction deletes is told by each watch for itself, in no order: a waiter may hear that the one ahead has left before it
 /// hears that its own entry has gone with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn whose_entry_is_deleted_with_the_one_ahead_is_not_granted() {
+async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
     const ROUNDS: usize = 16;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let url = format!("etcd://{}/case?heartbeat=1h", server.address());
     let (both, other) = (Client::new(&url), Client::new(&url));
     let tokens = async |lock: &str| -> Vec<u64> {
@@ -205,7 +205,7 @@ async fn whose_entry_is_deleted_with_the_one_ahead_is_not_granted() {
         } else {
             server.admin().delete(&name(&lock)).await;
         }
-        // Whoever was told that it is the holder would not stand in the queue again.
+        // A waiter that was told that it is the holder would not stand in the queue again.
         both.await_queue(&lock, 2).await;
         for standing in [2, 1] {
             let (next, _, rest) = soon("the first in the queue", select_all(waiters)).await;
@@ -221,7 +221,7 @@ async fn whose_entry_is_deleted_with_the_one_ahead_is_not_granted() {
 /// The server takes no more data: what is held is kept, and can be released; what is new is refused. H94.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_kept_and_released_on_a_server_without_space() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let ttl = Duration::from_secs(6);
     let guard = holder.take(NAME, &options().ttl(ttl)).await;
@@ -260,7 +260,7 @@ mod alone {
     #[ignore = "nightly: a ratio of times"]
     async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
         const ROUNDS: usize = 41;
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
         let mut noise = server.admin().client().await;
         let noise = tokio::spawn(async move {

@@ -34,7 +34,7 @@ const KNOWN: [([u32; 3], [u32; 3]); 4] =
 /// As many rounds as `ROUNDS` says. It is seen in some of them, so that none in a few says little.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: it is about etcd itself, and takes minutes"]
-async fn a_lease_whose_keep_alives_are_answered_outlives_a_leader_that_stood_still() {
+async fn a_lease_with_answered_keep_alives_outlives_a_leader_that_stood_still() {
     let rounds: u32 = env::var("ROUNDS").map_or(14, |rounds| rounds.parse().expect("ROUNDS is a number"));
     let cluster = Cluster::start("case").await;
     let version = cluster.admin(0).status().await.expect("the server answers").version().to_owned();

@@ -11,18 +11,18 @@ use std::{
 use common::{Client, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, Way, audit};
 use lock_core::{Claim, DistributedLock, Entry, EntryId, LostReason, Released, Standing, Step, WaitMode};
-use server::{OwnServer, answered, quiet, watch_streams};
+use server::{TestServer, answered, quiet, watch_streams};
 
 const NAME: &str = "job";
 
-fn url(server: &OwnServer) -> String {
+fn url(server: &TestServer) -> String {
     format!("etcd://{}/case", server.address())
 }
 
 /// E5a, H78, F2: the lock of the server itself is named by the lease, so that two tasks that share one both have it.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_that_share_a_lease_exclude_each_other() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     let guard = client.take(NAME, &options()).await;
     assert!(client.mutex(NAME).try_acquire_with(&options()).await.unwrap().is_none());
@@ -39,7 +39,7 @@ async fn two_tasks_that_share_a_lease_exclude_each_other() {
 /// E5d: its lease lives on with the others under it, so that nothing else would ever take it out of the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let long = told();
     let guard = holder.take(NAME, &long).await;
@@ -55,7 +55,7 @@ async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
     assert_eq!(places().await, [before[0], before[2]]);
     assert!(guard.is_held() && !stays.is_finished());
     guard.release().await.unwrap().confirmed().unwrap();
-    let next = soon("whoever stayed", stays).await.unwrap();
+    let next = soon("the waiter that stayed", stays).await.unwrap();
     next.release().await.unwrap().confirmed().unwrap();
 }
 
@@ -63,7 +63,7 @@ async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
 /// long ago when it arrives.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = server.address();
     let deletes = async || answered(&direct, "KV/DeleteRange").await;
     let observer = Client::new(&url(&server));
@@ -95,11 +95,11 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     client.assert_free(NAME).await;
 }
 
-/// The answer to a create is on its way while its session ends, and with it the entry: whoever ends a session tells those
+/// The answer to a create is on its way while its session ends, and with it the entry: the end of a session is told to those
 /// who have been admitted, and nobody else would tell this one before its first renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     // The keeper's connection names the key of evictions, which it watches.
     let is_keepers = |sent: &[u8]| sent.windows(7).any(|part| part == b"case/e1");
     let proxy = Proxy::start(server.address().parse().unwrap(), is_keepers);
@@ -127,7 +127,7 @@ async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
 /// The cluster may be in the middle of something, and the next one is admitted meanwhile: so nobody is asked whether the lease is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = server.address();
     let server = server.behind_proxy();
     let client = Client::new(&format!("{}?command_timeout=60s&heartbeat=1h", url(&server)));
@@ -149,7 +149,7 @@ async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_lease_has_more_than_a_thousand_locks() {
     const LOCKS: usize = 1_010;
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     let long = told();
     let mut guards = Vec::new();
@@ -166,10 +166,10 @@ async fn no_lease_has_more_than_a_thousand_locks() {
     assert_eq!(counts, BTreeSet::from([10, 20]), "{leases:?}");
 }
 
-/// E5c, E7: etcd grants whole seconds, and more than was asked for; a lease that it chose by itself would be nobody's.
+/// E5c, E7: etcd grants whole seconds, and more than was asked for; a lease whose id etcd chose would be unknown if its answer is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_shows_the_ttl_that_was_granted() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     for asked in [1_500, 2_200, 10_000].map(Duration::from_millis) {
         let guard = client.take(NAME, &options().ttl(asked)).await;
@@ -184,7 +184,7 @@ async fn a_guard_shows_the_ttl_that_was_granted() {
 /// One that is shared is kept alive for the others under it: then such a lock would not end at its ttl.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     let shared = client.take("shared", &options()).await;
     let leases = server.admin().leases().await;
@@ -206,7 +206,7 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
 /// A process may end as soon as its client is closed, and then nobody gives anything back.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_close_the_server_has_no_lease_of_its_client() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     for options in [options(), options().ttl(Duration::from_secs(5)), options().renew(false)] {
         client.take(NAME, &options).await.release().await.unwrap().confirmed().unwrap();
@@ -218,8 +218,8 @@ async fn after_a_close_the_server_has_no_lease_of_its_client() {
 
 /// Nobody else tries it again: one that was not answered would be there until it ends by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_back() {
-    let server = OwnServer::start("case").await.behind_proxy();
+async fn a_session_dropped_while_the_server_is_away_ends_when_it_is_back() {
+    let server = TestServer::start("case").await.behind_proxy();
     // Time enough to be answered at first, on a busy machine too.
     let client = Client::new(&format!("{}?command_timeout=2s&heartbeat=1h", url(&server)));
     client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
@@ -235,7 +235,7 @@ async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_ba
 /// It was given up when it was on its way, and makes the lease behind the revoke: nobody else knows of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_that_arrives_after_a_close_leaves_no_lease_behind() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let direct = server.address();
     let grants = async || answered(&direct, "Lease/LeaseGrant").await;
     let server = server.behind_proxy();
@@ -261,10 +261,10 @@ async fn a_grant_that_arrives_after_a_close_leaves_no_lease_behind() {
     audit::eventually("the end of its lease", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
-/// Whoever gives it back has it no more when its client goes.
+/// A session that was given back is not there when its client is dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     for _ in 0..20 {
         let client = Client::new(&url(&server));
         let guard = client.take(NAME, &told().renew(false)).await;
@@ -276,7 +276,7 @@ async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
 /// Its lease has ended, nobody leaves for it, and no sweep finds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
     let guard = client.take(NAME, &told()).await;
     let of = guard.name().clone();
@@ -300,7 +300,7 @@ async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
 /// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_waiters_of_a_client_share_one_stream() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     // No stream is given up because a busy machine was late with a sign of life.
     let url = format!("{}?heartbeat=1h", url(&server));
     let (holder, other) = (Client::new(&url), Client::new(&url));

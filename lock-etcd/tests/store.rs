@@ -11,13 +11,13 @@ use std::{
 
 use common::{Client, options};
 use etcd_client::LockOptions;
-use server::OwnServer;
+use server::TestServer;
 
 /// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5 it grants a
 /// key that is not there, and the next one gets the lock, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_service_of_the_server_grants_nothing_to_a_lease_that_has_ended() {
-    let server = OwnServer::start("case").await;
+async fn the_servers_lock_service_grants_nothing_to_a_lease_that_has_ended() {
+    let server = TestServer::start("case").await;
     let (mut holder, mut waiter) = (server.admin().client().await, server.admin().client().await);
     let lease =
         async |client: &mut etcd_client::Client, ttl| client.lease_grant(ttl, None).await.unwrap().id();
@@ -44,7 +44,7 @@ async fn the_lock_service_of_the_server_grants_nothing_to_a_lease_that_has_ended
 /// The floors of `docs/backends/etcd.md`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_without_known_faults_has_no_problems() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));
     let diagnosis = client.locks.operator().diagnose().await.unwrap();
     assert!(diagnosis.problems.is_empty(), "{:?}", diagnosis.problems);
@@ -65,14 +65,14 @@ impl io::Write for Log {
     }
 }
 
-/// And once: a connection that is opened anew says nothing new.
+/// And once: a connection that is opened again logs nothing new.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_warned_once_of_a_version_with_known_faults_and_of_no_other() {
     let log = Log::default();
     let written = log.clone();
     // Other threads log, too: those of the keeper, and of this runtime.
     tracing_subscriber::fmt().with_writer(move || written.clone()).with_ansi(false).init();
-    let server = OwnServer::start("case").await;
+    let server = TestServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));
     let guard = client.take("job", &options()).await;
     guard.release().await.unwrap().confirmed().unwrap();

@@ -1,4 +1,4 @@
-//! [`RedisConfig`]: where the server is, who we are there, and how long we wait for it.
+//! [`RedisConfig`]: the address of the server, the login, and the time limits.
 
 pub(crate) mod tls;
 
@@ -229,7 +229,7 @@ fn database(path: &str) -> Result<u32, ConfigError> {
 
 impl<'de> Deserialize<'de> for RedisConfig {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
-        // The derived one, which is not that of the trait.
+        // The derived function, and not that of the trait.
         Self::deserialize(ByName(format))
     }
 }

@@ -1,8 +1,6 @@
-//! [`ConnectError`]: why there is no backend.
+//! [`ConnectError`]: why connecting failed.
 
-use lock_core::BackendError;
-
-use crate::ConfigError;
+use lock_core::{BackendError, settings::ConfigError};
 
 /// Why [`Redis::connect`](crate::Redis::connect) failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What went wrong between us and the server, as a [`BackendError`].
+//! Errors of the connection and the server, as [`BackendError`]s.
 
 use std::{error::Error as StdError, io, sync::Arc, time::Duration};
 
@@ -6,40 +6,40 @@ use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
-/// What [`BackendError`]s of this store call it.
+/// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "redis";
 
-/// Servers that can keep no locks, and what to use instead.
+/// Servers that cannot keep locks, and what to use instead.
 pub(crate) const CLUSTER_NODE: &str =
     "the server is a node of a cluster, which is not supported yet; use a server that stands alone";
 pub(crate) const SENTINEL: &str =
     "the server is a sentinel, which keeps no data; connect to the master that it names";
 pub(crate) const REPLICA: &str = "the server is a replica, which takes no writes; connect to its master";
 
-/// Ports for clients of the other sort. To do without TLS is named last: who stands in between may want just that.
+/// Ports that speak TLS and should not, or the other way round. To do without TLS is named last: an attacker in between may want just that.
 pub(crate) const WITHOUT_TLS: &str =
     "the server does not speak tls there; use its port for tls, or redis:// to do without";
 pub(crate) const WITH_TLS: &str = "the server speaks tls there; use rediss://";
 
-/// A connection that could not be opened. Everybody who waited for it gets a copy.
+/// A connection that could not be opened. Every caller that waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
-    wordless: bool,
+    unanswered: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, wordless: false }
+        Self { kind, message: message.into(), source: None, unanswered: false }
     }
 
     /// The network or TLS failed, at `doing` (`connecting to host:port`).
     pub(crate) fn io(doing: &str, error: io::Error) -> Self {
         let kind = kind_of_io(&error);
         let message = format!("{doing}: {error}");
-        Self { kind, message, source: Some(Arc::new(error)), wordless: false }
+        Self { kind, message, source: Some(Arc::new(error)), unanswered: false }
     }
 
     /// `doing` at `address` took too long.
@@ -47,13 +47,13 @@ impl Failure {
         Self::new(Kind::TimedOut, format!("{doing} at {address} was not done within {limit:?}"))
     }
 
-    /// The same failure, before the server has said a word.
-    pub(crate) fn wordless(self) -> Self {
-        Self { wordless: true, ..self }
+    /// The same failure, before the server has answered anything.
+    pub(crate) fn unanswered(self) -> Self {
+        Self { unanswered: true, ..self }
     }
 
-    pub(crate) fn is_wordless(&self) -> bool {
-        self.wordless
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -64,12 +64,12 @@ impl Failure {
         &self.message
     }
 
-    /// Whether the server is away, or has no room for a client.
+    /// Whether the server is away, or takes no more clients.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut | Kind::Unavailable)
     }
 
-    /// For a command that waited for this connection, and so never left.
+    /// For a command that waited for this connection, and so was not sent.
     pub(crate) fn to_unsent(&self) -> BackendError {
         let error = BackendError::new(STORE, self.kind.clone(), self.message.clone()).unsent();
         match &self.source {
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// Where errors inside a script are from, before 7.0.
+/// Before 7.0, the errors of a script begin with this.
 const SCRIPT: &str = "@user_script:";
 
 /// The server refused a command.
@@ -96,6 +96,11 @@ pub(crate) fn broken(address: &str, error: RedisError) -> BackendError {
     BackendError::new(STORE, kind_of_failure(&error), message).with_source(error)
 }
 
+/// The error of a command whose connection ended before it was answered.
+pub(crate) fn connection_ended() -> RedisError {
+    io::Error::from(io::ErrorKind::BrokenPipe).into()
+}
+
 /// How the driver keeps what caused its errors.
 type Shared = Arc<dyn StdError + Send + Sync>;
 
@@ -104,7 +109,7 @@ pub(crate) fn kind_of_failure(error: &RedisError) -> Kind {
     let said = StdError::source(error).and_then(|source| source.downcast_ref::<Shared>());
     let said = said.and_then(|source| source.downcast_ref::<io::Error>());
     match (error.kind(), error.code()) {
-        // What came was no reply that a server of ours gives.
+        // What came is not a reply of Redis.
         (ErrorKind::Io, _) if said.is_some_and(|said| said.kind() == io::ErrorKind::InvalidData) => {
             Kind::Protocol
         }
@@ -126,13 +131,13 @@ pub(crate) fn kind_of_code(code: &str, text: &str) -> Kind {
         "WRONGTYPE" => Kind::ForeignData,
         "MOVED" | "ASK" | "CROSSSLOT" => Kind::WrongServer(CLUSTER_NODE),
         "ERR" => kind_of_text(text),
-        // Before 7.0, what a script caught says first where it is from.
+        // Before 7.0, an error that a script caught begins with its origin.
         SCRIPT => kind_inside_a_script(text),
         _ => Kind::Protocol,
     }
 }
 
-/// Old servers give the plain code to too much.
+/// Old servers use the plain code for many errors.
 fn kind_of_text(text: &str) -> Kind {
     let lower = text.to_ascii_lowercase();
     let says = |words: &str| lower.contains(words);
@@ -154,7 +159,7 @@ fn kind_of_text(text: &str) -> Kind {
     text.split_once(SCRIPT).map_or(Kind::Protocol, |(_, rest)| kind_inside_a_script(rest))
 }
 
-/// `1: -OOM …`, and whatever stands before.
+/// `1: -OOM …`, after anything.
 fn kind_inside_a_script(text: &str) -> Kind {
     match text.split_once(" -").and_then(|(_, inner)| inner.split_once(' ')) {
         Some((code, text)) if code != "ERR" => kind_of_code(code, text),
@@ -165,7 +170,7 @@ fn kind_inside_a_script(text: &str) -> Kind {
 fn kind_of_io(error: &io::Error) -> Kind {
     use rustls::Error as Tls;
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
-        // Either side does not trust the other: somebody has to mend it.
+        // One side does not trust the other, which has to be fixed.
         Some(
             Tls::InvalidCertificate(_)
             | Tls::InvalidCertRevocationList(_)

@@ -12,16 +12,13 @@ use redis::{ErrorKind, Msg, Value};
 
 use crate::{
     RedisConfig,
-    connection::{Endpoint, Meter, handshake::greet},
-    diagnosis::{
-        facts::{Facts, time},
-        is_too_old,
-    },
+    client::{Endpoint, ReplyLimit, handshake::greet},
+    diagnosis::is_too_old,
     error::refused,
     keys::{Keys, promises},
-    notifications::message::{Message, entry, messages},
-    operator::page,
-    reply::{self, Look},
+    notify::message::{Message, entry, messages},
+    reply::{self, EnterReply},
+    server_info::{ServerInfo, time},
 };
 
 /// Nothing else that these functions read or write contains it.
@@ -88,7 +85,7 @@ pub fn keys(data: &[u8]) {
     }
     let prefix = &config.prefix;
     promises::is_no_name_or_a_right_one(prefix, data);
-    promises::is_no_name_or_a_right_one(prefix, &[&crate::keys::queues(prefix), data].concat());
+    promises::is_no_name_or_a_right_one(prefix, &[&crate::keys::queue_prefix(prefix), data].concat());
     let [Ok(one), Ok(other)] = names else { return };
     let keys = [&one, &other].map(|name| Keys::new(prefix, name));
     for (keys, name) in keys.iter().zip([&one, &other]) {
@@ -114,7 +111,7 @@ pub fn replies(data: &[u8]) {
 /// The same for an answer that the driver has read.
 pub(crate) fn answer(answer: &Value) {
     let parts = if let Value::Array(parts) = answer { parts.len() } else { 0 };
-    if let Some(Look::Waiting { look_again, .. }) = understood(reply::look(answer, SERVER)) {
+    if let Some(EnterReply::Waiting { look_again, .. }) = understood(reply::enter(answer, SERVER)) {
         let now = BootTime::new(look_again);
         assert!(now + look_again >= now, "an instant has no overflow");
     }
@@ -140,10 +137,10 @@ pub(crate) fn answer(answer: &Value) {
     if let Some(message) = Msg::from_value(answer) {
         notifications(message.get_payload_bytes());
     }
-    if let Some((_, keys)) = page(answer) {
+    if let Some((_, keys)) = reply::scan_page(answer) {
         keys.for_each(|key| promises::is_no_name_or_a_right_one("", key));
     }
-    for facts in [Facts::from_info(answer), Facts::from_pairs(answer)] {
+    for facts in [ServerInfo::from_info(answer), ServerInfo::from_pairs(answer)] {
         is_too_old(facts.get("version").unwrap_or_default());
         let _ = facts.number("maxmemory");
     }
@@ -182,20 +179,20 @@ pub fn greetings(data: &[u8]) {
 
 /// How long replies are is judged alike wherever what comes is cut; what passes is no longer than it may be; and a reply ends where the
 /// driver takes it to end. The bytes are how long the pieces are, how many of 64 bytes a reply may have, and what comes.
-pub fn meter(data: &[u8]) {
+pub fn reply_limit(data: &[u8]) {
     let [piece, most, bytes @ ..] = data else { return };
     let (piece, most) = (usize::from(*piece).max(1), usize::from(*most) * 64);
-    let whole = Meter::new(most).read(bytes).is_ok();
-    let mut meter = Meter::new(most);
-    assert_eq!(bytes.chunks(piece).all(|piece| meter.read(piece).is_ok()), whole, "in pieces of {piece}");
+    let whole = ReplyLimit::new(most).read(bytes).is_ok();
+    let mut limit = ReplyLimit::new(most);
+    assert_eq!(bytes.chunks(piece).all(|piece| limit.read(piece).is_ok()), whole, "in pieces of {piece}");
 
-    let (mut meter, mut begin, mut is_resp) = (Meter::new(most), 0, true);
+    let (mut limit, mut begin, mut is_resp) = (ReplyLimit::new(most), 0, true);
     for (end, byte) in (1..).zip(bytes) {
-        if meter.read(&[*byte]).is_err() {
+        if limit.read(&[*byte]).is_err() {
             assert!(!whole, "refused byte by byte");
             return;
         }
-        let (reply, has_ended) = (&bytes[begin..end], meter.is_between_replies());
+        let (reply, has_ended) = (&bytes[begin..end], limit.is_between_replies());
         assert!(reply.len() <= most, "{} bytes of a reply", reply.len());
         // The driver starts anew each time, so not for long ones.
         is_resp &= reply.len() <= 512;
@@ -253,7 +250,7 @@ mod tests {
         Target { name: "redis_notifications", run: notifications, per_byte: 64, fixed: 16 * KIB },
         Target { name: "redis_greetings", run: greetings, per_byte: 64, fixed: 64 * KIB },
         // The driver makes room for 4096 parts of an answer at once.
-        Target { name: "redis_meter", run: meter, per_byte: 64, fixed: 24 * KIB * KIB },
+        Target { name: "redis_reply_limit", run: reply_limit, per_byte: 64, fixed: 24 * KIB * KIB },
     ];
 
     #[test]

@@ -1,14 +1,14 @@
-//! [`Keys`]: what a lock is called on the server.
+//! [`Keys`]: the keys of a lock on the server.
 //!
-//! The lock itself stands under the prefix and the name, byte for byte, because that is where clients of other libraries
-//! look. What we need beside it are its *companions*:
+//! The lock itself is stored under the prefix and the name, byte for byte, because that is where clients of other libraries
+//! look. The other keys of a lock are its *companions*:
 //!
 //! ```text
 //! prefix  0xFF  1  letter  {tag}  rest
 //! ```
 //!
-//! The byte 0xFF is in no UTF-8, so a companion never is the key of a lock. `1` is the version of the stored format.
-//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the slot of its lock.
+//! The byte 0xFF occurs in no UTF-8, so a companion is never the key of a lock. `1` is the version of the stored format.
+//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the same slot as its lock.
 
 use std::sync::LazyLock;
 
@@ -38,12 +38,12 @@ impl Keys {
         self.raw.clone()
     }
 
-    /// The order of those who wait: a sorted set.
+    /// The waiters in their order: a sorted set.
     pub(crate) fn queue(&self) -> Vec<u8> {
         self.companion(b"q")
     }
 
-    /// What is known of each entry: a hash.
+    /// The details of each entry: a hash.
     pub(crate) fn entries(&self) -> Vec<u8> {
         self.companion(b"e")
     }
@@ -53,7 +53,7 @@ impl Keys {
         self.companion(b"t")
     }
 
-    /// The door that was closed behind an entry: a string.
+    /// The tombstone of an entry that left while a create of it was in doubt: a string.
     pub(crate) fn tombstone(&self, entry: EntryId) -> Vec<u8> {
         self.companion(format!("x{entry}").as_bytes())
     }
@@ -64,19 +64,24 @@ impl Keys {
     }
 }
 
-/// The mark of somebody with this prefix who may not publish. The scripts know it by a channel.
-pub(crate) fn mark_of_the_mute(prefix: &str) -> Vec<u8> {
+/// The mark that some process with this prefix may not publish. The scripts derive it from a channel.
+pub(crate) fn publish_denied_mark(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
 }
 
-/// What every queue of a client with this prefix starts with.
-pub(crate) fn queues(prefix: &str) -> Vec<u8> {
+/// A channel, which collides with no other client and with no key.
+pub(crate) fn channel(prefix: &str, rest: &str) -> Vec<u8> {
+    [prefix.as_bytes(), &[0xFF, VERSION], rest.as_bytes()].concat()
+}
+
+/// The prefix of all queues of clients with this prefix.
+pub(crate) fn queue_prefix(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'q', b'{']].concat()
 }
 
 /// The name of the lock that a key belongs to: its own key, or its queue. `None` for any other key.
 pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
-    let raw = match key.strip_prefix(&*queues(prefix)) {
+    let raw = match key.strip_prefix(&*queue_prefix(prefix)) {
         Some(tail) => {
             let end = tail.iter().position(|&b| b == b'}')?;
             let (tag, rest) = (&tail[..end], &tail[end + 1..]);
@@ -106,7 +111,7 @@ fn tail(raw: &[u8]) -> Vec<u8> {
     match hash_tag(raw) {
         Some(tag) => [b"{", tag, b"}", raw].concat(),
         None if !raw.contains(&b'}') => [b"{", raw, b"}"].concat(),
-        // A brace in the middle forbids to wrap it: another tag of the same slot does.
+        // It contains a closing brace, so it cannot be the tag: another tag of the same slot is.
         None => [b"{", TAGS[slot(raw)].to_string().as_bytes(), b"}", raw].concat(),
     }
 }

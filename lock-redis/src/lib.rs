@@ -27,9 +27,9 @@
 //! | what is stored, what it costs, what to set on the server | `docs/backends/redis.md` |
 
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
 mod diagnosis;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -37,12 +37,11 @@ mod error;
 pub mod fuzzing;
 mod guarantees;
 mod keys;
-mod notifications;
-mod operator;
+mod notify;
 mod reply;
 mod request;
 mod scripts;
-mod strangers;
+mod server_info;
 #[cfg(test)]
 mod testing;
 

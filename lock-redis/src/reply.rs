@@ -1,6 +1,6 @@
-//! What the scripts answer, read with suspicion: anything but what they write is a [`Protocol`](Kind::Protocol) error.
+//! Reads the answers of the scripts. Anything but what the scripts write is a [`Protocol`](Kind::Protocol) error.
 //!
-//! Each reader is told the `server` whose answer it is, for its errors.
+//! Each reader takes the `server` that answered, for its errors.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use redis::Value;
 
 use crate::error::{STORE, kind_of_code};
 
-/// What was read of an answer.
+/// What was read from an answer.
 type Read<T> = Result<T, Refusal>;
 
-/// An answer that was not understood, or says why it is none.
+/// An answer that was not understood, or that is an error.
 #[derive(Debug)]
 struct Refusal {
     kind: Kind,
@@ -23,49 +23,51 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Whose answer it was.
+    /// The error, with the server that answered.
     fn of(self, server: &str) -> BackendError {
         BackendError::new(STORE, self.kind, format!("{server}: {}", self.message))
     }
 }
 
-/// What `enter` found.
+/// What a script answers to `enter`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum EnterReply {
     Admitted {
         token: FencingToken,
     },
-    /// `alone`: perhaps nobody tells it.
+    /// `unnotified`: it may get no hint, and has to poll.
     Waiting {
         token: FencingToken,
         ahead: u64,
         look_again: Duration,
         holder: Option<Holder>,
-        alone: bool,
+        unnotified: bool,
     },
     Busy,
     Gone,
 }
 
-pub(crate) fn look(answer: &Value, server: &str) -> Result<Look, BackendError> {
-    read_look(answer).map_err(|refusal| refusal.of(server))
+pub(crate) fn enter(answer: &Value, server: &str) -> Result<EnterReply, BackendError> {
+    read_enter(answer).map_err(|refusal| refusal.of(server))
 }
 
-fn read_look(answer: &Value) -> Read<Look> {
+fn read_enter(answer: &Value) -> Read<EnterReply> {
     if let Value::BulkString(_) = answer {
-        return Ok(Look::Admitted { token: token(answer)? });
+        return Ok(EnterReply::Admitted { token: token(answer)? });
     }
     let parts = array(answer)?;
     match (text(parts.first())?, &parts[1..]) {
-        ("W", [token, ahead, look_again, who, label, alone @ ..]) if alone.len() <= 1 => Ok(Look::Waiting {
-            token: self::token(token)?,
-            ahead: number(ahead)?,
-            look_again: Duration::from_millis(number(look_again)?),
-            holder: holder(who, label)?,
-            alone: !alone.is_empty(),
-        }),
-        ("B", []) => Ok(Look::Busy),
-        ("G", []) => Ok(Look::Gone),
+        ("W", [token, ahead, look_again, who, label, unnotified @ ..]) if unnotified.len() <= 1 => {
+            Ok(EnterReply::Waiting {
+                token: self::token(token)?,
+                ahead: number(ahead)?,
+                look_again: Duration::from_millis(number(look_again)?),
+                holder: holder(who, label)?,
+                unnotified: !unnotified.is_empty(),
+            })
+        }
+        ("B", []) => Ok(EnterReply::Busy),
+        ("G", []) => Ok(EnterReply::Gone),
         ("M", [kind, limit]) => Err(mismatch(self::kind(kind)?, number(limit)?)),
         ("F", [what]) => Err(foreign(text(Some(what))?)),
         ("X", []) => Err(refusal(Kind::TokensExhausted, "the token counter is at its end".into())),
@@ -73,7 +75,7 @@ fn read_look(answer: &Value) -> Read<Look> {
     }
 }
 
-/// What an answer to a leave says to whom this process handed the lock.
+/// The hint in an answer to a leave, if the lock went to an entry of this process.
 pub(crate) fn hint(answer: &Value) -> Option<&[u8]> {
     match answer {
         Value::BulkString(hint) => Some(hint),
@@ -131,6 +133,17 @@ pub(crate) fn rows(answer: &Value, server: &str) -> Result<Vec<QueueRow>, Backen
     read_rows(answer).map_err(|refusal| refusal.of(server))
 }
 
+/// An answer to `SCAN`: the next cursor, and the keys.
+pub(crate) fn scan_page(answer: &Value) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
+    let Value::Array(parts) = answer else { return None };
+    let [Value::BulkString(cursor), Value::Array(found)] = parts.as_slice() else { return None };
+    let keys = found.iter().filter_map(|key| match key {
+        Value::BulkString(key) => Some(key.as_slice()),
+        _ => None,
+    });
+    Some((cursor, keys))
+}
+
 fn read_rows(answer: &Value) -> Read<Vec<QueueRow>> {
     let parts = array(answer)?;
     if let [tag, what] = parts
@@ -141,7 +154,7 @@ fn read_rows(answer: &Value) -> Read<Vec<QueueRow>> {
     let [kind, limit, rows @ ..] = parts else { return Err(not_understood(answer)) };
     let (kind, limit) = (self::kind(kind)?, number(limit)?);
     let mut rows: Vec<_> = rows.iter().map(|row| self::row(kind, limit, row)).collect::<Result<_, _>>()?;
-    // A set of holders is in the order of their ends.
+    // The holders come in the order in which their leases end.
     rows.sort_by_key(|row: &QueueRow| (!row.admitted, row.token));
     Ok(rows)
 }
@@ -191,7 +204,7 @@ fn holder(who: &Value, label: &Value) -> Read<Option<Holder>> {
     }
 }
 
-/// A label stands behind a colon, so that none and an empty one differ.
+/// A label follows a colon, so that no label and an empty one differ.
 fn label(value: &Value) -> Read<Option<String>> {
     Ok(bytes(Some(value))?.strip_prefix(b":").map(shown_label))
 }
@@ -247,7 +260,7 @@ fn foreign(what: &str) -> Refusal {
     refusal(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
 }
 
-/// What a script says about one lease of several: a line as the server writes it.
+/// The error of one lease of several: a line as the server writes it.
 fn failed(line: &str) -> Refusal {
     let line = line.trim_start_matches('-').trim_end();
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -1,4 +1,4 @@
-//! [`Request`]: what one verb asks of the server.
+//! [`Request`]: one verb for the server.
 
 use lock_core::EntryId;
 
@@ -8,7 +8,7 @@ use crate::scripts::{ENTER, LEAVE, Script};
 #[derive(Debug)]
 pub(crate) struct Request {
     form: Form,
-    /// The entry that it may create.
+    /// The entry that it may create, if any.
     pub(crate) creates: Option<EntryId>,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
@@ -18,7 +18,7 @@ pub(crate) struct Request {
 enum Form {
     Enter,
     Leave,
-    /// The door is closed behind it.
+    /// Writes the tombstone of the entry.
     LeaveInDoubt,
 }
 
@@ -31,12 +31,12 @@ impl Request {
         Self { form: Form::Leave, creates: None, keys: keys.into(), args: args.into() }
     }
 
-    /// With the tombstone as the last key, and for how long it stands as the last argument.
+    /// The last key is the tombstone, and the last argument its ttl.
     pub(crate) fn leave_in_doubt(keys: [Vec<u8>; 4], args: [Vec<u8>; 4]) -> Self {
         Self { form: Form::LeaveInDoubt, creates: None, keys: keys.into(), args: args.into() }
     }
 
-    /// What runs it alone.
+    /// The script that runs it alone.
     pub(crate) fn script(&self) -> &'static Script {
         match self.form {
             Form::Enter => &ENTER,
@@ -44,8 +44,8 @@ impl Request {
         }
     }
 
-    /// What it is called in a batch.
-    pub(crate) fn letter(&self) -> u8 {
+    /// Its letter in a batch.
+    pub(crate) fn op(&self) -> u8 {
         match self.form {
             Form::Enter => b'e',
             Form::Leave => b'l',
@@ -61,7 +61,7 @@ impl Request {
         self.args.iter().map(Vec::as_slice)
     }
 
-    /// The bytes of its keys and arguments.
+    /// The size of its keys and arguments, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.keys.iter().chain(&self.args).map(Vec::len).sum()
     }

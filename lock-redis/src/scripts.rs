@@ -1,16 +1,16 @@
-//! [`Script`]: Lua that the server runs in one go: a verb alone, or several.
+//! [`Script`]: Lua that the server runs atomically: one verb, or several.
 //!
-//! A verb is a fast path for what nobody contends, the functions that all verbs share, and the general case. They are
-//! joined in this order, because Lua makes its functions anew on every call, and the fast path should not pay for them.
-//! Alone, its names for keys and arguments are local variables; in a [`BATCH`] it is a function, and they are its
-//! parameters. There is no `#!lua` line: with one, a script is refused when memory is short, whatever it does first (PR20).
+//! A verb consists of a fast path for locks without contention, the functions that all verbs share, and the general case. They are
+//! joined in this order, because Lua defines its functions anew on every call, and the fast path should not pay for that. Alone, the
+//! names of its keys and arguments are local variables; in a [`BATCH`] it is a function, and they are its parameters. There is no `#!lua`
+//! line: with one, a script is refused when memory is short, whatever it does first (PR20).
 
 use std::sync::LazyLock;
 
 /// What the verbs share.
 const LIBRARY: &str = include_str!("scripts/library.lua");
 
-/// A script and its digest, which is what is sent: the server keeps the source once it has seen it.
+/// A script and its digest. Only the digest is sent: the server keeps the source once it has seen it.
 #[derive(Debug)]
 pub(crate) struct Script {
     source: String,
@@ -42,7 +42,7 @@ pub(crate) static ENTER: LazyLock<Script> = LazyLock::new(|| ENTERING.alone());
 
 pub(crate) static LEAVE: LazyLock<Script> = LazyLock::new(|| LEAVING.alone());
 
-/// Several that enter or leave.
+/// Several verbs that enter or leave.
 pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     let functions = [&ENTERING, &LEAVING].map(Verb::function).concat();
     Script::of([BEFORE_VERBS, &functions, include_str!("scripts/batch.lua")].concat())
@@ -57,10 +57,10 @@ pub(crate) static QUEUE: LazyLock<Script> =
 pub(crate) static PERHAPS_OURS: LazyLock<Script> =
     LazyLock::new(|| Script::of(include_str!("scripts/perhaps_ours.lua").to_owned()));
 
-/// A verb that can be one of a batch. All of them have the same clock, which is looked at once.
+/// A verb that can be part of a batch. The verbs of a batch read the clock once.
 struct Verb {
     name: &'static str,
-    /// What it calls its keys and arguments.
+    /// The names of its keys and arguments.
     keys: &'static [&'static str],
     args: &'static [&'static str],
     fast_path: &'static str,
@@ -83,7 +83,7 @@ static LEAVING: Verb = Verb {
     general: include_str!("scripts/leave.lua"),
 };
 
-/// What the verbs themselves expect, beside their keys and arguments.
+/// The variables that verbs expect, beside their keys and arguments.
 const BEFORE_VERBS: &str = "local call, now_us = redis.call, nil\n";
 
 impl Verb {

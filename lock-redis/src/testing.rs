@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     RedisConfig,
-    connection::{Endpoint, Homes, Wire},
+    client::{Client, Endpoint, RuntimeSelector},
 };
 
 /// A server that ends with its value.
@@ -146,16 +146,16 @@ pub(crate) fn eventually(mut check: impl FnMut() -> bool) {
 }
 
 /// With a keeper of their own.
-pub(crate) fn homes() -> Arc<Homes> {
-    Arc::new(Homes::new(Keeper::start().unwrap()))
+pub(crate) fn runtime_selector() -> Arc<RuntimeSelector> {
+    Arc::new(RuntimeSelector::new(Keeper::start().unwrap()))
 }
 
 pub(crate) fn endpoint(url: &str) -> Arc<Endpoint> {
     Arc::new(Endpoint::new(Arc::new(url.parse::<RedisConfig>().unwrap())).unwrap())
 }
 
-pub(crate) fn wire(url: &str) -> Wire {
-    Wire::new(endpoint(url), homes())
+pub(crate) fn client(url: &str) -> Client {
+    Client::new(endpoint(url), runtime_selector())
 }
 
 /// A proxy in front of a server of one's own.

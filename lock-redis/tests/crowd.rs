@@ -1,4 +1,4 @@
-//! Thousands of locks that are lost in the same moment, beside somebody who writes a log slowly.
+//! Thousands of locks that are lost at the same time, with a slow subscriber for the log.
 
 mod common;
 #[path = "../../lock-core/tests/support/crowd.rs"]

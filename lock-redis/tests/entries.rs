@@ -25,7 +25,7 @@ async fn a_late_shorter_renewal_cuts_nothing() {
     assert!(server.command::<i64>("PTTL many") > 10_000);
 }
 
-/// PR04, for one who waits: its rest is what it will hold with.
+/// PR04, for a waiter: it will hold with what is left of its lease.
 #[tokio::test]
 async fn a_shorter_look_again_cuts_nothing_of_a_waiter() {
     let server = Server::start();
@@ -67,7 +67,7 @@ async fn an_expired_waiter_that_nobody_purged_loses_its_place_and_its_life() {
     assert!(matches!(client.again(&dead, token).await, Standing::Gone));
     let new_life = waiting(client.create(&dead).await);
     assert!(new_life.token > behind_token);
-    assert_eq!(new_life.ahead, 2, "the holder, and the one who was behind");
+    assert_eq!(new_life.ahead, 2, "the holder, and the entry that was behind");
 }
 
 /// PR06, with a create that is repeated after its entry died.
@@ -88,7 +88,7 @@ async fn a_create_after_death_is_another_life_at_the_end_of_the_queue() {
 
 /// PR08.
 #[tokio::test]
-async fn a_late_create_finds_the_door_closed() {
+async fn a_late_create_finds_the_tombstone() {
     let server = Server::start();
     let client = server.client();
     for late in [mutex("job"), semaphore("many", 1, 2), writer("page")] {
@@ -101,9 +101,9 @@ async fn a_late_create_finds_the_door_closed() {
     }
 }
 
-/// PR08: also behind an entry that was there, for its create may arrive twice; and behind one who waited.
+/// PR08: also for an entry that was there, for its create may arrive twice; and for a waiter.
 #[tokio::test]
-async fn the_door_is_closed_behind_holders_and_waiters_too() {
+async fn holders_and_waiters_leave_a_tombstone_too() {
     let server = Server::start();
     let client = server.client();
     let (holder, waiter) = (mutex("job"), mutex("job"));
@@ -118,22 +118,22 @@ async fn the_door_is_closed_behind_holders_and_waiters_too() {
 
 /// PR08: as long as a late create can do harm.
 #[tokio::test]
-async fn a_closed_door_stays_closed_for_a_minute_and_for_the_ttl() {
+async fn a_tombstone_stays_for_a_minute_and_for_the_ttl() {
     let server = Server::start();
     let client = server.client();
     for (ttl, closed) in [(1_000, 60_000), (120_000, 120_000)] {
         let late = living(mutex("job"), ttl);
         let asked = client.keeper.now();
         client.redis.leave(&late, Creates::InDoubt).await.unwrap();
-        let door = companion(&format!("x{}", late.id), "job");
-        let left: i64 = server.bytes(&[b"PTTL", &door]);
+        let tombstone = companion(&format!("x{}", late.id), "job");
+        let left: i64 = server.bytes(&[b"PTTL", &tombstone]);
         let passed = client.keeper.now().since(asked).as_millis() as i64 + 1;
         assert!((closed - passed..=closed).contains(&left), "{left} after {passed}");
     }
 }
 
 #[tokio::test]
-async fn a_departure_without_doubt_closes_no_door() {
+async fn a_departure_without_doubt_leaves_no_tombstone() {
     let server = Server::start();
     let client = server.client();
     let holder = mutex("job");
@@ -211,7 +211,7 @@ async fn a_renewal_is_lost_for_another_token_another_entry_and_no_entry() {
 }
 
 #[tokio::test]
-async fn many_leases_are_renewed_at_once_and_one_that_fails_does_not_fail_the_others() {
+async fn leases_are_renewed_together_and_one_failure_does_not_fail_the_others() {
     let server = Server::start();
     let client = server.client();
     let mut leases = Vec::new();
@@ -237,7 +237,7 @@ async fn many_leases_are_renewed_at_once_and_one_that_fails_does_not_fail_the_ot
 
 /// PR07.
 #[tokio::test]
-async fn another_kind_or_limit_is_refused_and_leaves_no_entry_until_the_queue_is_empty() {
+async fn another_kind_or_limit_is_refused_until_the_queue_is_empty() {
     let server = Server::start();
     let client = server.client();
     let claims =

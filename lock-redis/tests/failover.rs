@@ -1,5 +1,5 @@
-//! A master that is demoted: the name of the store leads to another server from then on, and nothing but the refusals of the old one
-//! says so; or it leads to the old one for ever.
+//! A master that is demoted: from then on the address leads to another server, which only the refusals of the old one show; or it leads
+//! to the old one for ever.
 
 mod common;
 
@@ -130,7 +130,7 @@ async fn carry_out(
     }
 }
 
-/// Whoever notices it. That it is told by a refusal, and not by a connection that ends, is what Redis does: it keeps its clients.
+/// Whichever verb notices it. Redis tells it by a refusal, and not by closing connections: it keeps its clients.
 async fn is_abandoned_for_the_one_that_takes_writes(before_7: bool) {
     for verb in [Verb::Enter, Verb::Leave, Verb::RenewMutex, Verb::RenewReader] {
         let (former, now) = (Server::start(), Server::start());

@@ -1,4 +1,4 @@
-//! Whatever stands in the keys of a lock, written by whomever: no panic, no hang, no foreign lock that is touched.
+//! Any data in the keys of a lock, from any client: no panic, no hang, and foreign locks stay as they are.
 
 mod common;
 

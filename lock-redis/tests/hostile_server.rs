@@ -1,4 +1,4 @@
-//! A server that says what none of ours would: a typed error, in time, and no memory for it.
+//! A server that gives hostile answers: a typed error, in time, and little memory.
 
 mod common;
 

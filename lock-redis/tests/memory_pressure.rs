@@ -80,7 +80,7 @@ async fn a_departure_hands_on_to_those_who_wait() {
 
 /// PR08 under PR20.
 #[tokio::test]
-async fn the_door_is_closed_behind_an_entry_in_doubt() {
+async fn an_entry_that_leaves_in_doubt_leaves_a_tombstone() {
     let server = Server::start();
     let client = server.client();
     let late = mutex("job");

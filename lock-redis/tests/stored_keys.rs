@@ -102,7 +102,7 @@ async fn a_foreign_holder_is_waited_for_and_never_touched() {
 
 /// PR24: their departure comes without a word.
 #[tokio::test]
-async fn the_next_after_a_foreign_holder_asks_again_soon_and_less_often_the_longer_it_waits() {
+async fn behind_a_foreign_holder_a_waiter_asks_less_often_the_longer_it_waits() {
     let server = Server::start();
     let client = server.client();
     server.command::<()>("SET job theirs PX 600000");
@@ -126,7 +126,7 @@ async fn the_next_after_a_foreign_holder_asks_again_soon_and_less_often_the_long
 
 /// PR24: sooner than it would ask again otherwise.
 #[tokio::test]
-async fn the_next_after_a_foreign_holder_asks_again_when_the_lease_of_that_one_ends() {
+async fn behind_a_foreign_holder_a_waiter_asks_again_when_its_lease_ends() {
     let server = Server::start();
     let client = server.client();
     for round in 0.. {

@@ -1,4 +1,4 @@
-//! Servers that answer, and that locks cannot be on: `connect` says so, and what to use instead.
+//! Servers that answer, but cannot keep locks: `connect` says so, and what to use instead.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! [`Access`]: who may use what stands beside the database. Those who may write to it, and nobody else.
+//! [`Access`]: who may use the files beside the database: those who may write to it, and nobody else.
 
 use std::{
     fs::Metadata,
@@ -12,7 +12,7 @@ use rustix::fs::{
     statat,
 };
 
-/// What is made in such a folder has the group of the folder.
+/// Files made in such a folder get the group of the folder.
 const SETGID: u32 = 0o2000;
 
 /// What the group may do.
@@ -22,8 +22,8 @@ const GROUP: u32 = 0o070;
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
 
-/// The mode, the owner and the group of a database, for what is beside it. It is given by descriptors, or by names in a folder that is
-/// nobody else's: what has a name in a folder of several users may be something else by now.
+/// The mode, the owner and the group of a database, for the files beside it. They are applied through descriptors, or to names in a folder
+/// that belongs to nobody else: in a folder of several users, another file may have the name by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     mode: u32,
@@ -37,48 +37,48 @@ impl Access {
         Self { mode: database.mode() & 0o666, owner: database.uid(), group: database.gid() }
     }
 
-    /// Gives it to an open file, which was made for nobody else.
+    /// Applies them to an open file that was made for this process alone.
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give(self, file: impl AsFd) -> io::Result<()> {
-        self.give_with(self.mode, file)
+    pub(crate) fn apply_to_file(self, file: impl AsFd) -> io::Result<()> {
+        self.apply_mode(self.mode, file)
     }
 
-    /// Gives it to an open folder.
+    /// Applies them to an open folder.
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give_folder(self, folder: impl AsFd) -> io::Result<()> {
+    pub(crate) fn apply_to_folder(self, folder: impl AsFd) -> io::Result<()> {
         let inherited = if self.mode & GROUP == 0 { 0 } else { SETGID };
-        // Who may read it, may search it.
+        // Those who may read it may search it.
         let searched = (self.mode & 0o444) >> 2;
-        self.give_with(self.mode | searched | inherited, folder)
+        self.apply_mode(self.mode | searched | inherited, folder)
     }
 
-    fn give_with(self, mode: u32, file: impl AsFd) -> io::Result<()> {
+    fn apply_mode(self, mode: u32, file: impl AsFd) -> io::Result<()> {
         let file = file.as_fd();
-        let mode = self.hand_over(mode, &fstat(file)?, |owner, group| fchown(file, owner, group));
+        let mode = self.change_owner(mode, &fstat(file)?, |owner, group| fchown(file, owner, group));
         Ok(fchmod(file, mode)?)
     }
 
-    /// Gives it to what has this name in an open folder, into which nobody else comes: to a socket, whose descriptor has nothing to
+    /// Applies them to the file with this name in an open folder that nobody else can enter: to a socket, whose descriptor has nothing to
     /// do with its file.
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give_name(self, folder: impl AsFd, name: &str) -> io::Result<()> {
+    pub(crate) fn apply_to_name(self, folder: impl AsFd, name: &str) -> io::Result<()> {
         let folder = folder.as_fd();
         let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let mode = self.hand_over(self.mode, &found, |owner, group| {
+        let mode = self.change_owner(self.mode, &found, |owner, group| {
             chownat(folder, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
         });
         Ok(chmodat(folder, name, mode, AtFlags::empty())?)
     }
 
-    /// Gives something the group of the database, as far as its maker may, and the mode that it is to have then. Root gives it to the owner
-    /// as well, who could not use it otherwise; SQLite does the same.
-    fn hand_over(
+    /// Gives a file the group of the database, if this process may, and returns the mode for it. Root also gives it to the owner, who could
+    /// not use it otherwise; SQLite does the same.
+    fn change_owner(
         self,
         mode: u32,
         found: &Stat,
@@ -88,16 +88,16 @@ impl Access {
         let owner = rustix::process::geteuid().is_root().then(|| Uid::from_raw(self.owner));
         let given = owner.is_some() && give(owner, group).is_ok();
         let has_group = given || found.st_gid == self.group || give(None, group).is_ok();
-        // Whoever is not in the group can give it nothing. His own group has no business here.
+        // A user outside the group cannot give it anything, and the user's own group gets no access.
         Mode::from_raw_mode(if has_group { mode } else { mode & !(GROUP | SETGID) })
     }
 
-    /// Gives the group alone to a file that was made with our mode, without opening it: to close it would drop what this process
-    /// has locked there. Anything else under its name is left as it is: who may write to the folder may have put it there.
+    /// Applies only the group, to a file that was made with our mode, without opening it: closing it would drop what this process has
+    /// locked there. Any other file under its name is left as it is: a user who may write to the folder may have put it there.
     ///
     /// # Errors
     /// If it cannot be looked at.
-    pub(crate) fn give_group(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn apply_group(self, path: &Path) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::empty())?;
         let found = fstat(&file)?;
@@ -106,18 +106,18 @@ impl Access {
             && found.st_nlink == 1
             && found.st_mode & 0o666 == self.mode;
         if made && found.st_gid != self.group {
-            // Whoever is not in the group cannot.
+            // A user outside the group cannot.
             let _ = chownat(&file, "", None, Some(Gid::from_raw(self.group)), AtFlags::EMPTY_PATH);
         }
         Ok(())
     }
 
-    /// Whether something beside the database was made for those who may write to it: by one of them, and so that all of them may write to
-    /// it too. What fewer may write to was moved here from elsewhere.
+    /// Whether a file beside the database was made for those who may write to it: by one of them, and so that all of them may write to it
+    /// too. A file with narrower access was moved here from elsewhere.
     pub(crate) fn is_made_for(self, found: &Metadata) -> bool {
         let user = rustix::process::geteuid();
         let of_owner = (found.uid(), found.gid()) == (self.owner, self.group);
-        // What root makes gets the owner and the group of the database.
+        // Files that root makes get the owner and the group of the database.
         let is_ours = !user.is_root() && found.uid() == user.as_raw();
         let of_group = self.mode & GROUP_WRITES != 0 && found.gid() == self.group;
         let of_any = self.mode & ALL_WRITE != 0;
@@ -127,7 +127,7 @@ impl Access {
             && (of_owner || is_ours || of_group || of_any)
     }
 
-    /// Whether a file is of somebody who may write to the database, as far as its owner and its group tell.
+    /// Whether the owner of a file may write to the database, as far as owner and group tell.
     pub(crate) fn is_of_one(self, found: &Metadata) -> bool {
         self.mode & ALL_WRITE != 0
             || found.uid() == self.owner
@@ -135,7 +135,7 @@ impl Access {
             || (self.mode & GROUP_WRITES != 0 && found.gid() == self.group)
     }
 
-    /// Whether nobody but those who may write to the database can put something into this folder, or take it away.
+    /// Whether only those who may write to the database can add files to this folder, or remove them.
     pub(crate) fn trusts(self, folder: &Stat) -> bool {
         if self.mode & ALL_WRITE != 0 {
             return true;
@@ -146,12 +146,12 @@ impl Access {
     }
 }
 
-/// Whether this is a file of the user who runs this process.
+/// Whether a file belongs to the user of this process.
 pub(crate) fn is_ours(found: &Stat) -> bool {
     found.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// That of a file which the user of this process has for himself.
+/// The access of a file that is private to the user of this process.
 #[cfg(test)]
 pub(crate) fn own() -> Access {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_trusted_if_only_those_come_into_it_who_may_write_to_the_database() {
+    fn a_folder_is_trusted_if_only_writers_of_the_database_may_write_to_it() {
         let me = rustix::process::geteuid().as_raw();
         let (anna, bert, app) = (54_001, 54_002, 54_321);
         let access = |mode| Access { mode, owner: anna, group: app };

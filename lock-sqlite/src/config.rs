@@ -1,4 +1,4 @@
-//! [`SqliteConfig`]: where the file is, and how long we wait for it.
+//! [`SqliteConfig`]: where the file is, and how long a command may wait for it.
 
 use std::{
     fmt,
@@ -50,7 +50,7 @@ pub struct SqliteConfig {
     /// The file. Its folder has to be there; `~/` is the home folder. Default: `distlock/locks.db` in the user's state directory
     /// (`XDG_STATE_HOME`, or `~/.local/state`), which is made for the user alone.
     pub path: Option<PathBuf>,
-    /// How long a command may take, of which most is waiting for others who write. Default 2 s; 10 ms to 1 h.
+    /// How long a command may take. Most of that is waiting for other writers. Default 2 s; 10 ms to 1 h.
     #[serde(with = "lock_core::settings::duration")]
     pub command_timeout: Duration,
 }
@@ -62,7 +62,7 @@ const FORM: UrlForm = UrlForm {
     parameters: &["command_timeout"],
 };
 
-/// What stands for the file of this machine in a URL.
+/// Stands for the file of this machine in a URL.
 const MACHINE: &str = "machine";
 
 impl Default for SqliteConfig {
@@ -72,9 +72,9 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// The file for all users of a group on this machine, which `sqlite:machine` names, and `--machine` of the `distlock` command. It is
-    /// not made by itself: `distlock setup-machine --group NAME` makes it once, as root, with its folder and their modes. Each
-    /// of these users can take the locks of the others.
+    /// The file for all users of a group on this machine, which the URL `sqlite:machine` and the option `--machine` of the `distlock`
+    /// command name. It is not made by itself: `distlock setup-machine --group NAME` makes it once, as root, with its folder and their
+    /// modes. Each of these users can take the locks of the others.
     pub const MACHINE_FILE: &str = "/var/lib/distlock/locks.db";
 
     /// Reads a URL, as `parse` does.
@@ -91,7 +91,7 @@ impl SqliteConfig {
             return Err(ConfigError::Fragment);
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // Nobody is addressed, so what stands between the slashes can only be nothing.
+        // There is no host, so only an empty one is allowed between the slashes.
         let path = match path.strip_prefix("//") {
             Some(path) if path.starts_with('/') => path,
             Some(_) => return Err(no_url),
@@ -112,7 +112,7 @@ impl SqliteConfig {
         Ok(config)
     }
 
-    /// Checks every field, but opens no file. A backend does it first when it is made.
+    /// Checks every field, without opening the file. A backend does so when it is made.
     ///
     /// # Errors
     /// [`ConfigError`] names the first field that is wrong.
@@ -136,7 +136,7 @@ impl SqliteConfig {
 
 impl<'de> Deserialize<'de> for SqliteConfig {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
-        // The derived one, which is not that of the trait.
+        // The derived function of the remote type, not that of the trait.
         Self::deserialize(ByName(format))
     }
 }

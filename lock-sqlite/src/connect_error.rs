@@ -1,4 +1,4 @@
-//! [`ConnectError`]: why there is no backend.
+//! [`ConnectError`]: why a backend could not be made.
 
 use lock_core::{BackendError, settings::ConfigError};
 

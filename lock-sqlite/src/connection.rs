@@ -1,13 +1,13 @@
-//! Connections to the database: to what stands under its very path, and without what SQLite would carry out by itself because somebody
-//! who may write to the file has put it there.
+//! Connections to the database at exactly its path, with all features off by which SQLite would carry out what another user wrote into the
+//! file.
 
 use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig, limits::Limit};
 
-use crate::{error::Fault, strangers};
+use crate::{error::Failure, foreign_files};
 
-/// What a file may not have us do.
+/// Features that a file could misuse.
 const SETTINGS: [(DbConfig, bool); 4] = [
     (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
     (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
@@ -15,15 +15,15 @@ const SETTINGS: [(DbConfig, bool); 4] = [
     (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
 ];
 
-/// In bytes: the longest text or row that is read. What we write is shorter by far: a name and a label of some hundred bytes each.
+/// In bytes: the longest text or row that is read. Ours are far shorter: a name and a label of some hundred bytes each.
 const LONGEST_TEXT: i32 = 1024 * 1024;
 
-/// Opens a file that is there, and reads nothing of it yet. It waits for nobody: we wait in our own way.
+/// Opens an existing file, and reads nothing of it yet. SQLite's own waiting is off: see [`retry`](crate::retry).
 ///
 /// # Errors
-/// If it cannot be opened, there is a link in its path, or something beside it that is none of ours.
-pub(crate) fn open(path: &Path) -> Result<Connection, Fault> {
-    strangers::refuse(path)?;
+/// If it cannot be opened, if there is a link in its path, or if a foreign file stands beside it.
+pub(crate) fn open(path: &Path) -> Result<Connection, Failure> {
+    foreign_files::refuse(path)?;
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,

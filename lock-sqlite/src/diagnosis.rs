@@ -1,32 +1,28 @@
-//! Facts about the file, and what is wrong with it for locks.
+//! Facts about the file, and problems with it for locks.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Instant};
 
 use lock_core::{BackendError, Diagnosis};
 
-use crate::{
-    presence,
-    schema::VERSION,
-    store::{Store, now},
-};
+use crate::{clock::now, process_lock, schema::VERSION, store::Store};
 
-/// Less than this is soon full: the file, its log, and what grows on the disk beside them.
+/// With less than this the disk is soon full: of the file, its log, and other files on it.
 const LITTLE: u64 = 16 << 20;
 
-/// A log that is longer was not brought into the file for a long time: somebody reads without an end.
+/// A longer log was not moved into the file for a long time: somebody has a read transaction open.
 const LONG_LOG: u64 = 64 << 20;
 
-/// What is made in such a folder has its group.
+/// Files made in such a folder get its group.
 const SETGID: u32 = 0o2000;
 
-/// In such a folder everybody takes away only what is his.
+/// In such a folder users may remove only their own files.
 const STICKY: u32 = 0o1000;
 
 pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis, BackendError> {
-    let (mut facts, members, folder) = store.read(give_up, |connection, home| {
+    let (mut facts, members, folder) = store.read(give_up, |connection, process_files| {
         let number = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
         let mut all = connection.prepare_cached("SELECT id, device, inode FROM members")?;
-        let members = all.query_map([], crate::verb::member)?.collect::<Result<Vec<_>, _>>()?;
+        let members = all.query_map([], crate::transaction::member)?.collect::<Result<Vec<_>, _>>()?;
         let queues = connection.query_row(
             "SELECT count(DISTINCT name) FROM entries WHERE expires > ?1",
             [now()],
@@ -41,14 +37,14 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
             ("processes", members.len().to_string()),
             ("pages", number("PRAGMA page_count")?.to_string()),
         ];
-        Ok((facts, members, Arc::clone(home.folder())))
+        Ok((facts, members, Arc::clone(process_files.folder())))
     })?;
     let database = store.files.database.clone();
     facts.insert(1, ("file", database.display().to_string()));
-    facts.push(("listeners", store.hall.waiters.listeners().to_string()));
+    facts.push(("listeners", store.notifier.waiters.listeners().to_string()));
     let mut diagnosis = Diagnosis::default();
     diagnosis.facts = facts;
-    let unjudged = members.iter().filter(|member| !presence::is_judged(&folder, member)).count();
+    let unjudged = members.iter().filter(|member| !process_lock::can_be_judged(&folder, member)).count();
     if unjudged > 0 {
         diagnosis.problems.push(format!(
             "the files of {unjudged} processes in {} are gone or replaced, so their locks are only free when their ttl ends: \
@@ -85,21 +81,21 @@ fn disk_problems(diagnosis: &mut Diagnosis, database: &Path) {
     }
 }
 
-/// Who may come to the file, and by which way.
+/// Problems with the modes of the file and its folder.
 fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     let folder = database.parent().unwrap_or(Path::new("/"));
     let (Ok(found), Ok(file)) = (fs::metadata(folder), fs::metadata(database)) else { return };
     let (shown, mode, group) = (folder.display(), found.mode() & 0o7777, file.gid());
     if file.nlink() > 1 {
         diagnosis.problems.push(format!(
-            "{} has {} names (hard links), and whoever comes now is refused: remove all but one",
+            "{} has {} names (hard links), and processes that open it now are refused: remove all but one",
             database.display(),
             file.nlink()
         ));
     }
     let (for_group, for_all) = (file.mode() & 0o020 != 0, file.mode() & 0o002 != 0);
     let of_group = found.gid() == group;
-    // Who may write to the database spoils it as it is. In a sticky folder nobody replaces the files of others.
+    // A user who may write to the database can spoil it anyway. In a sticky folder nobody replaces the files of others.
     let foreign = match (for_all, for_group && of_group) {
         (true, _) => 0,
         (_, true) => 0o002,
@@ -125,7 +121,7 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     if readers != 0 {
         let (found, closed) = (file.mode() & 0o777, file.mode() & 0o777 & !readers);
         diagnosis.problems.push(format!(
-            "others may read {} ({found:o}), and who may read it can keep everybody from it, for to lock it takes no more: \
+            "others may read {} ({found:o}), and a user who can read it can lock everybody out: \
              `chmod {closed:o} {0}`",
             database.display()
         ));
@@ -138,7 +134,7 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     }
 }
 
-/// Whether in a folder to which others may write a file can only be opened by who has made it.
+/// Whether a file in a sticky folder that others may write to can be opened only by its owner.
 fn protects_files() -> bool {
     fs::read_to_string("/proc/sys/fs/protected_regular").is_ok_and(|set| set.trim() != "0")
 }

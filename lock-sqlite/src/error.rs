@@ -1,33 +1,35 @@
-//! What went wrong between us and the file, as a [`BackendError`].
+//! [`Failure`]s, and the [`BackendError`]s that callers get.
 
 use std::{io, path::Path, time::Duration};
 
 use lock_core::{BackendError, BackendErrorKind as Kind};
 use rusqlite::{Error as Sqlite, ErrorCode};
 
-use crate::writer::Writer;
+use crate::{config::SqliteConfig, writer::Writer};
 
-/// What [`BackendError`]s of this store call it.
+/// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "sqlite";
 
-/// Why a verb was not carried out.
+/// Why an operation was not carried out.
 #[derive(Debug)]
-pub(crate) enum Fault {
-    /// SQLite, or what is behind it.
+pub(crate) enum Failure {
+    /// An error of SQLite, or of the file behind it.
     Sqlite(Sqlite),
-    /// The answer is no.
+    /// The request is refused.
     Refused(BackendError),
-    /// It is more than the caller of a verb has time for. Nobody but the desk ever sees it.
+    /// Something in the file was not written by this library, such as `an entry id`.
+    Damaged(&'static str),
+    /// It takes more time than the caller of a verb has. Only the executor sees this.
     TakesTime,
 }
 
-impl From<Sqlite> for Fault {
+impl From<Sqlite> for Failure {
     fn from(error: Sqlite) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl Fault {
+impl Failure {
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if is_busy(error))
     }
@@ -36,11 +38,15 @@ impl Fault {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
     }
 
-    /// With the file that it is about. The transaction was rolled back.
+    /// The error for callers, with the path of the file. The transaction was rolled back.
     pub(crate) fn at(self, path: &Path) -> BackendError {
         match self {
             Self::Refused(error) => error,
             Self::Sqlite(error) => of_sqlite(path, error),
+            Self::Damaged(what) => {
+                let why = format!("{what} in it is none that this library wrote; see what else writes to it");
+                BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).advised()
+            }
             Self::TakesTime => BackendError::new(STORE, Kind::Unavailable, "it takes time").unsent(),
         }
     }
@@ -73,7 +79,7 @@ fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
         Some(ErrorCode::OperationInterrupted) => Kind::TimedOut,
         Some(ErrorCode::ReadOnly) => Kind::ReadOnly,
         Some(ErrorCode::PermissionDenied) => Kind::Denied,
-        // The shared memory beside the file cannot say that the disk is full.
+        // A full disk is an I/O error when the shared memory grows.
         Some(ErrorCode::SystemIoFailure) if is_full(path) => Kind::OutOfMemory,
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Unreachable,
         _ => Kind::Protocol,
@@ -96,13 +102,18 @@ pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError 
     BackendError::new(STORE, kind, format!("{doing} {}: {error}", path.display())).with_source(error)
 }
 
-/// The folder in which the file is to be is not there.
-pub(crate) fn no_folder(folder: &Path, error: io::Error) -> BackendError {
-    let message = format!("there is no folder {}; make it, or name a file elsewhere", folder.display());
+/// The folder of the file is missing.
+pub(crate) fn no_folder(database: &Path, folder: &Path, error: io::Error) -> BackendError {
+    let remedy = if database == Path::new(SqliteConfig::MACHINE_FILE) {
+        "make it as root: `distlock setup-machine --group NAME`"
+    } else {
+        "make it, or name a file elsewhere"
+    };
+    let message = format!("there is no folder {}; {remedy}", folder.display());
     BackendError::new(STORE, Kind::Unreachable, message).unsent().advised().with_source(error)
 }
 
-/// Nobody else could write for the whole time that a command may take: whoever asked does not ask once more.
+/// The file was not free to write to for the whole time limit, so the caller does not retry at once.
 pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> BackendError {
     let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
     let why = match writer {
@@ -118,22 +129,22 @@ pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> 
     BackendError::new(STORE, Kind::TimedOut, message).unsent().advised()
 }
 
-/// Something that this file, or what it is on, cannot be used with. `why` says what to do.
+/// A file, or a file system, that locks cannot be kept on. `why` says what to do.
 pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// Somebody may have put there what is not to be used. `why` says what to do.
+/// A file that another user may have put there. `why` says what to do.
 pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// It is not as it should be, which others can mend.
+/// A state that others can still mend.
 pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
 }
 
-/// What is there is not ours. `why` says what to do.
+/// The file is no database of locks. `why` says what to do.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent().advised()
 }
@@ -141,6 +152,27 @@ pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_do_about_a_damaged_row_is_said_once_and_names_the_file() {
+        let error = Failure::Damaged("a claim").at(Path::new("/locks.db"));
+        let said = "/locks.db: a claim in it is none that this library wrote; see what else writes to it";
+        let explained = error.explained().to_string();
+        assert_eq!(explained, format!("the answer of the store was not understood (sqlite: {said})"));
+    }
+
+    /// Made by hand, it would not have the mode and the group that it needs.
+    #[test]
+    fn the_missing_folder_of_the_machine_is_made_by_the_command() {
+        let missing = |database: &str, folder: &str| {
+            no_folder(Path::new(database), Path::new(folder), io::ErrorKind::NotFound.into()).to_string()
+        };
+        let machine = missing(SqliteConfig::MACHINE_FILE, "/var/lib/distlock");
+        assert!(machine.contains("there is no folder /var/lib/distlock; make it as root: "), "{machine}");
+        assert!(machine.contains("`distlock setup-machine --group NAME`"), "{machine}");
+        let other = missing("/a/locks.db", "/a");
+        assert!(other.contains("there is no folder /a; make it, or name a file elsewhere"), "{other}");
+    }
 
     #[test]
     fn every_trouble_of_a_file_has_a_kind() {

@@ -1,4 +1,4 @@
-//! [`Files`]: where the file is, who may open it, and what stands beside it.
+//! [`Files`]: the paths of the database and of the files beside it.
 
 use std::{
     env,
@@ -12,26 +12,26 @@ use lock_core::BackendError;
 
 use crate::{
     access::Access,
-    beside::{self, Identity},
     error::{denied, no_folder, of_io, unsupported},
-    links, making, network,
+    file_id::{FileId, file_id},
+    network_filesystem, symlinks,
 };
 
-/// For nobody else but the user.
+/// A folder for the user alone.
 const OWN_FOLDER: u32 = 0o700;
 
-/// A database, with what stands beside it.
+/// The paths of a database and of the files beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    /// The path that we were given. A link in it may lead elsewhere later.
+    /// The path in the settings. A link in it may lead elsewhere later.
     given: PathBuf,
-    /// The same without links, when it was last opened: from here on, all its users have one path.
+    /// The same path without links, as of the last time it was opened: all users of the file agree on it.
     pub(crate) database: PathBuf,
-    /// The folder of the processes that have it open.
+    /// The folder with the files of the processes that use the database.
     pub(crate) processes: PathBuf,
-    pub(crate) log: PathBuf,
-    pub(crate) memory: PathBuf,
-    /// The folder of the default file is ours to make.
+    pub(crate) wal: PathBuf,
+    pub(crate) shm: PathBuf,
+    /// Whether it is the default file, whose folder is made if it is missing.
     own_folder: bool,
 }
 
@@ -43,7 +43,7 @@ impl Files {
             Some(path) => (from_home(path, absolute("HOME"))?, false),
             None => (default_file()?, true),
         };
-        // A process may change its folder later.
+        // A process may change its working directory later.
         let database =
             std::path::absolute(&database).map_err(|error| of_io("finding", &database, error).unsent())?;
         Ok(Self::at(database.clone(), database, own_folder))
@@ -55,23 +55,23 @@ impl Files {
             path.push(suffix);
             PathBuf::from(path)
         };
-        let (processes, log, memory) = (beside("-processes"), beside("-wal"), beside("-shm"));
-        Self { given, database, processes, log, memory, own_folder }
+        let (processes, wal, shm) = (beside("-processes"), beside("-wal"), beside("-shm"));
+        Self { given, database, processes, wal, shm, own_folder }
     }
 
-    /// The path that we were given.
+    /// The path in the settings.
     pub(crate) fn given(&self) -> &Path {
         &self.given
     }
 
-    /// Whether we were given none.
+    /// Whether the settings have no path.
     pub(crate) fn is_default(&self) -> bool {
         self.own_folder
     }
 
-    /// Follows the links in the path. The file may be missing, then its folder may be there.
+    /// Follows the links in the path. The file may be missing if its folder is there.
     fn resolve(&mut self) -> Result<(), BackendError> {
-        let followed = links::follow(&self.given);
+        let followed = symlinks::follow(&self.given);
         let path = followed.map_err(|error| of_io("following", &self.given, error).unsent())?;
         let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         if let Some(database) = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)) {
@@ -80,18 +80,18 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the file, if it is missing, with the tables in it.
+    /// Finds out where the file is, or is to be made.
     ///
     /// # Errors
-    /// If it cannot be made, or is where locks cannot be kept.
-    pub(crate) fn prepare(&mut self) -> Result<(), BackendError> {
+    /// If its folder is missing, or is on a file system on which locks cannot be kept.
+    pub(crate) fn locate(&mut self) -> Result<(), BackendError> {
         if self.own_folder {
             make_own(self.given.parent().unwrap_or(Path::new("/")))?;
         }
         self.resolve()?;
         let folder = self.folder();
-        let looked = network::refused(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => no_folder(folder, error),
+        let looked = network_filesystem::refused(folder).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => no_folder(&self.given, folder, error),
             _ => of_io("looking at", folder, error).unsent(),
         });
         if let Some(name) = looked? {
@@ -100,18 +100,15 @@ impl Files {
             );
             return Err(unsupported(&self.database, &why));
         }
-        if self.identity().is_none() {
-            making::make(self)?;
-        }
         Ok(())
     }
 
-    /// Where the database stands.
+    /// The folder of the database.
     pub(crate) fn folder(&self) -> &Path {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Who may use the locks is who may write to the database.
+    /// Users who may write to the database may use its locks.
     ///
     /// # Errors
     /// If it cannot be looked at.
@@ -124,31 +121,31 @@ impl Files {
         Ok(Access::of(&found))
     }
 
-    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the
-    /// group of their maker.
+    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the group of
+    /// the process that makes them.
     ///
     /// # Errors
     /// If they cannot be looked at.
     pub(crate) fn share(&self) -> Result<(), BackendError> {
         let access = self.access()?;
-        for path in [&self.log, &self.memory] {
-            access.give_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
+        for path in [&self.wal, &self.shm] {
+            access.apply_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
         }
         Ok(())
     }
 
-    /// Which file it is. None if there is none, or a link that is not to be followed.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    /// Which file has the path now. None if there is none, or a link that is not to be followed.
+    pub(crate) fn identity(&self) -> Option<FileId> {
         let found = fs::symlink_metadata(&self.given).ok()?;
         if found.is_symlink() {
-            return beside::identity(&links::follow(&self.given).ok()?);
+            return file_id(&symlinks::follow(&self.given).ok()?);
         }
         Some((found.dev(), found.ino()))
     }
 }
 
-/// In the state directory. The runtime directory would be nearer, but what a user runs without a session (cron, a service)
-/// does not know of it, and two defaults would be two worlds.
+/// A file in the state directory. The runtime directory would be nearer, but programs that run without a session (cron, a service) do not
+/// know it, and two defaults would not exclude each other.
 fn default_file() -> Result<PathBuf, BackendError> {
     let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
@@ -160,19 +157,19 @@ fn default_file() -> Result<PathBuf, BackendError> {
     Ok(state.join("distlock").join("locks.db"))
 }
 
-/// A path as a shell reads it: `~/` is the home folder. In a URL no shell has read it.
+/// A path as a shell reads it: `~/` is the home folder. No shell has read the path in a URL.
 fn from_home(path: &Path, home: Option<PathBuf>) -> Result<PathBuf, BackendError> {
     let Ok(below) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
     let home = home.ok_or_else(|| unsupported(path, "HOME is not set; give the whole path"))?;
     Ok(home.join(below))
 }
 
-/// What a variable says, if it is the path of a folder.
+/// The value of a variable, if it is an absolute path.
 fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The folder of the default file: ours alone, or locks would be open to others.
+/// Makes the folder of the default file, for the user alone: else others could take its locks.
 fn make_own(folder: &Path) -> Result<(), BackendError> {
     let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
     made.map_err(|error| of_io("making", folder, error).unsent())?;

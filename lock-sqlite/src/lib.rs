@@ -1,9 +1,10 @@
 //! Locks between the processes of one machine, over one file and without a server, for the `lock-core` crate.
 //!
-//! The file is an SQLite database in WAL mode, and every verb is one transaction of it. Leases are counted on the clock of
-//! the boot time, so that a step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of
-//! its own locked, by which the others see at once that it has died: the lock of a holder that was killed is free within 100 ms,
-//! not when its ttl ends. Who is next is told by a datagram, and looks for himself in case it was lost.
+//! The file is an SQLite database in WAL mode, and every verb is one transaction. Leases are counted on the clock of the boot time, so a
+//! step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of its own locked, so the others see at
+//! once that it has died: the lock of a killed holder is free within 100 ms, not when its ttl ends; within 2 s, if the first two waiters
+//! end with it or are stopped. A datagram tells the next waiter that it holds the lock; each waiter also looks by itself, in case a
+//! datagram was lost.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -28,50 +29,51 @@
 //! | what it promises | [`Sqlite::guarantees`](lock_core::Backend::guarantees) |
 //! | what is stored, what it costs, what to take care of | `docs/backends/sqlite.md` |
 //!
-//! It needs Linux: the boot id, `CLOCK_BOOTTIME`, `flock` and `/proc` are what it rests on.
+//! Linux only: it needs the boot id, `CLOCK_BOOTTIME`, `flock` and `/proc`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");
 
 mod access;
 mod backend;
-mod bell;
-mod beside;
+mod checkpointer;
+mod clock;
+mod clock_domain;
 mod config;
 mod connect_error;
 mod connection;
-mod desk;
+mod database;
 mod diagnosis;
-mod domain;
-mod doors;
+mod entry_row;
 mod error;
+mod executor;
+mod executor_handle;
+mod file_id;
 mod files;
-mod folder;
-mod forks;
+mod foreign_files;
+mod fork_check;
 mod guarantees;
-mod home;
-mod letters;
-mod limit;
-mod links;
-mod log;
-mod making;
-mod network;
-mod operator;
-mod post;
-mod presence;
+mod holder_watch;
+mod network_filesystem;
+mod new_database;
+mod notify;
+mod outbox;
+mod process_files;
+mod process_folder;
+mod process_lock;
 mod queue;
-mod row;
+mod random;
+mod reap;
+mod retry;
 mod schema;
-mod shared;
 mod store;
-mod strangers;
-mod verb;
-mod verbs;
-mod waiters;
-mod watch;
-mod watched;
+mod store_lock;
+mod symlinks;
+mod time_limit;
+mod tombstones;
+mod transaction;
+mod wal_files;
 mod worker;
-mod world;
 mod writer;
 
 pub use lock_core::settings::ConfigError;

@@ -1,43 +1,43 @@
-//! [`Queue`]: the live entries of a name, as a transaction sees them. Who is admitted is decided by `lock_core::admission`.
+//! [`Queue`]: the live entries of a name, as a transaction sees them. `lock_core::admission` decides which are admitted.
 
 use lock_core::{Claim, Entry, EntryId, LockName, QueueRow, admission};
 
 use crate::{
-    error::Fault,
-    row::{Row, damaged, read_claim},
-    store::nanos,
-    verb::Verb,
+    clock::nanos,
+    entry_row::{EntryRow, read_claim},
+    error::Failure,
+    transaction::Transaction,
 };
 
-/// How much of a queue is looked at.
+/// How much of a queue is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Scope {
     /// All of it: for people.
     All,
-    /// From the front to the first who lives and does not fit: all that a verb can change, and whom it can concern.
+    /// From the front to the first live entry that does not fit: all that an operation can change or concern.
     Head,
 }
 
-/// Live entries, in the order in which they came.
+/// Live entries, in the order of the queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     name: LockName,
-    /// Those at the front; and behind them one who stands further back, if he is the one that it is about.
-    pub(crate) rows: Vec<Row>,
-    /// How many of them come one behind the other.
+    /// The front of the queue; and behind it one entry further back, if the operation is about it.
+    pub(crate) rows: Vec<EntryRow>,
+    /// How many of them are the front.
     front: usize,
     /// Whether there are others behind the front.
     goes_on: bool,
-    /// Whether somebody else may be the first that waits than before.
+    /// Whether the first waiter may be another one than before.
     moved: bool,
 }
 
-/// Who is ahead of somebody who waits.
+/// The entries ahead of a waiter.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct Predecessors {
     pub(crate) number: u64,
-    /// The earliest end of a lease that is in his way (PR15).
-    pub(crate) first_end: Option<i64>,
+    /// The earliest end of a lease that is in its way (PR15).
+    pub(crate) first_expiry: Option<i64>,
 }
 
 const FRONT: &str = "SELECT token, entry, kind, permits, size, expires, admitted, member, label FROM entries WHERE name = ?1 ORDER BY token";
@@ -47,27 +47,31 @@ const NUMBER: &str = "SELECT count(*) FROM entries WHERE name = ?1 AND token < ?
 const NEAREST: &str = "SELECT kind, permits, size, expires FROM entries WHERE name = ?1 AND token < ?2 AND expires > ?3 ORDER BY token DESC";
 
 impl Queue {
-    /// Reads a queue, and drops the dead of what is read.
+    /// Reads a queue, and deletes entries whose leases ended.
     ///
     /// # Errors
-    /// Those of SQLite, and if a row is none that we wrote.
-    pub(crate) fn load(verb: &Verb<'_>, name: &LockName, part: Part) -> Result<Self, Fault> {
+    /// An error of SQLite, or a row that this library did not write.
+    pub(crate) fn load(
+        transaction: &Transaction<'_>,
+        name: &LockName,
+        scope: Scope,
+    ) -> Result<Self, Failure> {
         let mut queue = Self { name: name.clone(), rows: Vec::new(), front: 0, goes_on: false, moved: false };
         let (mut ahead, mut dead) = (0, Vec::new());
         {
-            let mut select = verb.connection.prepare_cached(FRONT)?;
+            let mut select = transaction.connection.prepare_cached(FRONT)?;
             let mut rows = select.query([name.as_str()])?;
             while let Some(found) = rows.next()? {
-                verb.has_time_for(queue.rows.len() + dead.len())?;
-                let row = Row::read(found)?;
-                if row.expires <= verb.now {
+                transaction.has_time_for(queue.rows.len() + dead.len())?;
+                let row = EntryRow::read(found)?;
+                if row.expires <= transaction.now {
                     dead.push(row.token);
                     continue;
                 }
                 let fits = admission::fits(ahead, row.claim);
                 ahead += u64::from(row.claim.permits());
                 queue.rows.push(row);
-                if part == Part::Head && !fits {
+                if scope == Scope::Head && !fits {
                     queue.goes_on = true;
                     break;
                 }
@@ -76,102 +80,113 @@ impl Queue {
         queue.front = queue.rows.len();
         queue.moved = !dead.is_empty();
         for token in dead {
-            queue.delete(verb, token)?;
+            queue.delete(transaction, token)?;
         }
         Ok(queue)
     }
 
-    /// Where the entry with this token stands. Who is dead is removed.
+    /// The index of the entry with this token. It is deleted if its lease ended.
     ///
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn find_token(&mut self, verb: &Verb<'_>, token: i64) -> Result<Option<usize>, Fault> {
+    /// An error of SQLite.
+    pub(crate) fn find_token(
+        &mut self,
+        transaction: &Transaction<'_>,
+        token: i64,
+    ) -> Result<Option<usize>, Failure> {
         match self.rows.iter().position(|row| row.token == token) {
-            None if self.goes_on => self.find_behind(verb, BY_TOKEN, (self.name.clone().as_str(), token)),
-            place => Ok(place),
+            None if self.goes_on => {
+                self.find_behind(transaction, BY_TOKEN, (self.name.clone().as_str(), token))
+            }
+            index => Ok(index),
         }
     }
 
     /// The same for the entry with this id.
     ///
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn find(&mut self, verb: &Verb<'_>, entry: EntryId) -> Result<Option<usize>, Fault> {
+    /// An error of SQLite.
+    pub(crate) fn find(
+        &mut self,
+        transaction: &Transaction<'_>,
+        entry: EntryId,
+    ) -> Result<Option<usize>, Failure> {
         match self.rows.iter().position(|row| row.entry == entry) {
             None if self.goes_on => {
                 let last = self.rows.last().map_or(0, |row| row.token);
-                self.find_behind(verb, BY_ENTRY, (self.name.clone().as_str(), last, entry.to_string()))
+                self.find_behind(transaction, BY_ENTRY, (self.name.clone().as_str(), last, entry.to_string()))
             }
-            place => Ok(place),
+            index => Ok(index),
         }
     }
 
     fn find_behind(
         &mut self,
-        verb: &Verb<'_>,
+        transaction: &Transaction<'_>,
         query: &str,
         by: impl rusqlite::Params,
-    ) -> Result<Option<usize>, Fault> {
+    ) -> Result<Option<usize>, Failure> {
         let found = {
-            let mut select = verb.connection.prepare_cached(query)?;
-            select.query(by)?.next()?.map(Row::read).transpose()?
+            let mut select = transaction.connection.prepare_cached(query)?;
+            select.query(by)?.next()?.map(EntryRow::read).transpose()?
         };
         let Some(row) = found else { return Ok(None) };
         // PR06.
-        if row.expires <= verb.now {
-            self.delete(verb, row.token)?;
+        if row.expires <= transaction.now {
+            self.delete(transaction, row.token)?;
             return Ok(None);
         }
         self.rows.push(row);
         Ok(Some(self.rows.len() - 1))
     }
 
-    /// Who is ahead of one who waits, and for whom he waits.
+    /// The entries ahead of a waiter, and the first end of a lease that it waits for.
     ///
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn ahead(&self, verb: &Verb<'_>, place: usize) -> Result<Ahead, Fault> {
-        let me = &self.rows[place];
-        if place < self.front {
-            let ahead = &self.rows[..place];
+    /// An error of SQLite.
+    pub(crate) fn ahead(&self, transaction: &Transaction<'_>, index: usize) -> Result<Predecessors, Failure> {
+        let me = &self.rows[index];
+        if index < self.front {
+            let ahead = &self.rows[..index];
             let claims = ahead.iter().rev().map(|row| row.claim);
-            let blockers = admission::blockers(me.claim, claims).unwrap_or(place);
-            let first_end = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-            return Ok(Ahead { number: place as u64, first_end });
+            let blockers = admission::blockers(me.claim, claims).unwrap_or(index);
+            let first_expiry = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
+            return Ok(Predecessors { number: index as u64, first_expiry });
         }
-        let me_in_it = (self.name.as_str(), me.token, verb.now);
-        let number: i64 = verb.connection.prepare_cached(NUMBER)?.query_row(me_in_it, |row| row.get(0))?;
-        let mut select = verb.connection.prepare_cached(NEAREST)?;
+        let me_in_it = (self.name.as_str(), me.token, transaction.now);
+        let number: i64 =
+            transaction.connection.prepare_cached(NUMBER)?.query_row(me_in_it, |row| row.get(0))?;
+        let mut select = transaction.connection.prepare_cached(NEAREST)?;
         let mut rows = select.query(me_in_it)?;
-        let (mut nearest, mut first_end) = (0, None);
+        let (mut nearest, mut first_expiry) = (0, None);
         while let Some(row) = rows.next()? {
             let (claim, expires) = (read_claim(row, 0)?, row.get::<_, i64>(3)?);
             nearest += u64::from(claim.permits());
-            first_end = Some(first_end.map_or(expires, |first: i64| first.min(expires)));
+            first_expiry = Some(first_expiry.map_or(expires, |first: i64| first.min(expires)));
             if !admission::fits(nearest, me.claim) {
                 break;
             }
         }
-        Ok(Ahead { number: number.unsigned_abs(), first_end })
+        Ok(Predecessors { number: number.unsigned_abs(), first_expiry })
     }
 
-    /// What everybody in the queue agrees about, if it is not what this claim says.
-    pub(crate) fn disagrees(&self, claim: Claim) -> Option<Claim> {
+    /// The claim of the queue, if this one does not agree with it.
+    pub(crate) fn conflicting_claim(&self, claim: Claim) -> Option<Claim> {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
     }
 
-    /// Whether the first that waits stands there.
-    pub(crate) fn is_next(&self, place: usize) -> bool {
-        self.rows.iter().position(|row| !row.admitted) == Some(place)
+    /// Whether this is the first waiter.
+    pub(crate) fn is_next(&self, index: usize) -> bool {
+        self.rows.iter().position(|row| !row.admitted) == Some(index)
     }
 
-    /// Somebody has gone who was ahead of others, or may have been.
-    pub(crate) fn moves_on(&mut self) {
+    /// An entry has gone that was ahead of others, or may have been.
+    pub(crate) fn mark_moved(&mut self) {
         self.moved = true;
     }
 
-    /// Whether nobody else stands in it.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Whether there is no other entry.
+    pub(crate) fn is_only_entry(&self) -> bool {
         self.rows.len() == 1 && !self.goes_on
     }
 
@@ -180,21 +195,25 @@ impl Queue {
         admission::fits(self.rows.iter().map(|row| u64::from(row.claim.permits())).sum(), claim)
     }
 
-    /// Puts an entry behind all others, and says where.
+    /// Appends an entry, and returns its index.
     ///
     /// # Errors
-    /// If there are no tokens left, or those of SQLite.
-    pub(crate) fn push(&mut self, verb: &mut Verb<'_>, entry: &Entry) -> Result<usize, Fault> {
-        let row = Row {
-            token: verb.mint()?,
+    /// If there are no tokens left, or an error of SQLite.
+    pub(crate) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        entry: &Entry,
+    ) -> Result<usize, Failure> {
+        let row = EntryRow {
+            token: transaction.mint()?,
             entry: entry.id,
             claim: entry.claim,
-            expires: verb.now.saturating_add(nanos(entry.ttl)),
+            expires: transaction.now.saturating_add(nanos(entry.ttl)),
             admitted: self.has_room(entry.claim),
-            member: verb.me,
+            member: transaction.me,
             label: entry.label.clone(),
         };
-        let mut insert = verb
+        let mut insert = transaction
             .connection
             .prepare_cached("INSERT INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
         insert.execute((
@@ -219,12 +238,17 @@ impl Queue {
     /// Extends a lease, and never shortens it (PR04).
     ///
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn refresh(&mut self, verb: &Verb<'_>, place: usize, expires: i64) -> Result<(), Fault> {
-        let row = &mut self.rows[place];
+    /// An error of SQLite.
+    pub(crate) fn refresh(
+        &mut self,
+        transaction: &Transaction<'_>,
+        index: usize,
+        expires: i64,
+    ) -> Result<(), Failure> {
+        let row = &mut self.rows[index];
         if expires > row.expires {
             row.expires = expires;
-            let mut update = verb
+            let mut update = transaction
                 .connection
                 .prepare_cached("UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2")?;
             update.execute((self.name.as_str(), row.token, expires))?;
@@ -233,40 +257,44 @@ impl Queue {
     }
 
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn delete(&self, verb: &Verb<'_>, token: i64) -> Result<(), Fault> {
+    /// An error of SQLite.
+    pub(crate) fn delete(&self, transaction: &Transaction<'_>, token: i64) -> Result<(), Failure> {
         let mut delete =
-            verb.connection.prepare_cached("DELETE FROM entries WHERE name = ?1 AND token = ?2")?;
+            transaction.connection.prepare_cached("DELETE FROM entries WHERE name = ?1 AND token = ?2")?;
         delete.execute((self.name.as_str(), token))?;
         Ok(())
     }
 
-    /// The end of every verb: admits all who now fit, and sees to it that each of them is told (PR11). But for one, who is
-    /// being answered. Then the first that waits is told that it is, if it may not have been before.
+    /// The end of every operation: admits all who now fit, and has each of them told (PR11), except the entry that is being answered. Then
+    /// the first waiter is told that it is the next, if it may not have been before.
     ///
     /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn settle(&mut self, verb: &mut Verb<'_>, answered: Option<EntryId>) -> Result<(), Fault> {
+    /// An error of SQLite.
+    pub(crate) fn settle(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        answered: Option<EntryId>,
+    ) -> Result<(), Failure> {
         let admitted = admission::admitted(self.rows.iter().map(|row| row.claim));
         for row in self.rows[..admitted].iter_mut().filter(|row| !row.admitted) {
             row.admitted = true;
-            let mut update = verb
+            let mut update = transaction
                 .connection
                 .prepare_cached("UPDATE entries SET admitted = 1 WHERE name = ?1 AND token = ?2")?;
             update.execute((self.name.as_str(), row.token))?;
             if answered != Some(row.entry) {
-                verb.admits(row.member, row.entry, row.token);
+                transaction.notify_admitted(row.member, row.entry, row.token);
             }
             self.moved = true;
         }
         if let Some(next) = self.rows.get(admitted).filter(|_| self.moved) {
-            verb.tells_next(next.member, next.entry);
+            transaction.notify_next(next.member, next.entry);
         }
         self.moved = false;
         Ok(())
     }
 
-    /// The clients of those who hold the lock.
+    /// The processes of the holders.
     pub(crate) fn holders(&self) -> Vec<i64> {
         let mut members: Vec<i64> =
             self.rows.iter().filter(|row| row.admitted).map(|row| row.member).collect();
@@ -275,9 +303,9 @@ impl Queue {
         members
     }
 
-    /// For people. Nothing is changed.
-    pub(crate) fn shown(&self, now: i64) -> Vec<QueueRow> {
-        let row = |row: &Row| QueueRow {
+    /// The rows for people. Nothing is changed.
+    pub(crate) fn to_queue_rows(&self, now: i64) -> Vec<QueueRow> {
+        let row = |row: &EntryRow| QueueRow {
             entry: Some(row.entry),
             claim: row.claim,
             admitted: row.admitted,
@@ -291,78 +319,6 @@ impl Queue {
 
 /// # Errors
 /// If it is no name.
-pub(crate) fn lock_name(name: &str) -> Result<LockName, Fault> {
-    LockName::new(name).map_err(|_| damaged("a name"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use lock_core::FencingToken;
-
-    use super::*;
-    use crate::{files::Files, post::Hall, store::Store};
-
-    /// What the file says of those ahead is what the rule says of the whole queue, of which some are dead.
-    #[test]
-    fn who_stands_far_behind_is_told_the_same_as_if_the_whole_queue_were_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let give_up = Instant::now() + Duration::from_secs(10);
-        let mut store = Store::new(files, Hall::default(), Duration::from_secs(10));
-        let (r, w) = (Claim::reader(), Claim::writer());
-        let s = |permits| Claim::semaphore(permits, 3).unwrap();
-        for (number, claims) in [
-            vec![Claim::mutex(); 9],
-            vec![r, r, w, r, r, w, r, r, r, r],
-            vec![w, w, r, r, r, w, r],
-            vec![s(1), s(1), s(2), s(1), s(3), s(1), s(1), s(1), s(2), s(1)],
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            for dead in 0..claims.len() {
-                let name = LockName::new(format!("{number}/{dead}")).unwrap();
-                store.write(give_up, |verb| look_at(verb, &name, &claims, dead)).unwrap();
-            }
-        }
-    }
-
-    fn look_at(verb: &mut Verb<'_>, name: &LockName, claims: &[Claim], dead: usize) -> Result<(), Fault> {
-        let mut queue = Queue::load(verb, name, Part::All)?;
-        let ids = || (1..).map(EntryId::new);
-        for ((id, claim), number) in ids().zip(claims).zip(1..) {
-            let place = queue.push(verb, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
-            // In another order than that in which they stand.
-            let expires = verb.now + 1 + number * 7 % 11;
-            let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
-            verb.connection.execute(set, (name.as_str(), queue.rows[place].token, expires))?;
-        }
-        let over = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
-        verb.connection.execute(over, (name.as_str(), queue.rows[dead].token, verb.now))?;
-        let mut told = Vec::new();
-        for (id, row) in ids().zip(&queue.rows) {
-            let (mut by_id, mut by_token) =
-                (Queue::load(verb, name, Part::Head)?, Queue::load(verb, name, Part::Head)?);
-            let found = by_id.find(verb, id)?;
-            assert_eq!(found.is_some(), by_token.find_token(verb, row.token)?.is_some());
-            if let Some(place) = found {
-                let ahead = by_id.ahead(verb, place)?;
-                told.push((FencingToken::new(row.token.cast_unsigned()), ahead.number, ahead.first_end));
-            }
-        }
-        let whole = Queue::load(verb, name, Part::All)?.rows;
-        let expected: Vec<_> = (0..whole.len())
-            .map(|place| {
-                let ahead = &whole[..place];
-                let nearest = ahead.iter().rev().map(|row| row.claim);
-                let blockers = admission::blockers(whole[place].claim, nearest).unwrap_or(place);
-                let first_end = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-                (FencingToken::new(whole[place].token.cast_unsigned()), place as u64, first_end)
-            })
-            .collect();
-        assert_eq!(told, expected, "{claims:?}, of which {dead} is dead");
-        Ok(())
-    }
+pub(crate) fn lock_name(name: &str) -> Result<LockName, Failure> {
+    LockName::new(name).map_err(|_| Failure::Damaged("a name"))
 }

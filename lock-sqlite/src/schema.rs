@@ -1,4 +1,4 @@
-//! What stands in the file: made when it is empty, and checked when it is not.
+//! The tables of the file: created when it is empty, and checked when it is not.
 
 use std::{
     path::Path,
@@ -10,18 +10,20 @@ use lock_core::BackendError;
 use rusqlite::Connection;
 
 use crate::{
-    connection, domain,
-    error::{Fault, not_ours, unsupported},
-    world::BLOCK,
+    clock_domain, connection,
+    error::{Failure, not_ours, unsupported},
 };
 
-/// `dlck`, as a number: what the file is, for whoever asks (`file locks.db`).
+/// `dlck`, as a number: tells tools what the file is (`file locks.db`).
 const APPLICATION: i32 = 0x646C_636B;
 
-/// The version of what stands below.
+/// The version of the format below.
 pub(crate) const VERSION: i32 = 1;
 
-/// Times are nanoseconds since the boot, on the clock of `meta.domain`. Of one name, the order of tokens is that of the queue.
+/// So many tokens can be minted before the disk has to keep a higher ceiling (PR33).
+pub(crate) const TOKEN_BLOCK: i64 = 1 << 20;
+
+/// Times are nanoseconds since the boot, on the clock of `meta.domain`. The entries of one name are in the order of their tokens.
 const TABLES: &str = "
     CREATE TABLE meta (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -51,71 +53,71 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a file is.
+/// What a database file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// There is nothing in it.
+pub(crate) enum DatabaseState {
+    /// It is empty.
     Empty,
-    /// It is one of ours, in the version that we know.
+    /// It is one of ours, in the known version.
     Ours,
 }
 
-/// Reads what a file is at one moment, and changes nothing. Others may fill it meanwhile: half of what they did is no database
-/// of somebody else.
+/// Inspects a file in one read transaction, and changes nothing. Others may create the tables meanwhile: without a transaction, half of
+/// them would look like a foreign database.
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+pub(crate) fn inspect_snapshot(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let moment = connection.unchecked_transaction()?;
-    look(&moment, path)
+    inspect(&moment, path)
 }
 
 /// The same in a transaction that has begun.
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
     let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if (application, version, tables) == (0, 0, 0) {
-        return Ok(Found::Empty);
+        return Ok(DatabaseState::Empty);
     }
     if application != APPLICATION {
-        return Err(Fault::Refused(foreign(path)));
+        return Err(Failure::Refused(foreign(path)));
     }
     if version != VERSION {
-        return Err(Fault::Refused(other_version(path, version)));
+        return Err(Failure::Refused(other_version(path, version)));
     }
-    let (found, ours) = (Part::all(connection)?, Part::ours()?);
-    // What is there and is none of ours; else what is not there.
+    let (found, ours) = (SchemaObject::all(connection)?, SchemaObject::ours()?);
+    // An object that is not ours; else one that is missing.
     let differs = found.iter().find(|part| !ours.contains(part));
     match differs.or_else(|| ours.iter().find(|part| !found.contains(part))) {
-        Some(part) => Err(Fault::Refused(changed(path, part))),
-        None => Ok(Found::Ours),
+        Some(part) => Err(Failure::Refused(changed(path, part))),
+        None => Ok(DatabaseState::Ours),
     }
 }
 
-/// A table, or anything else that a file is made of.
+/// A table, or another object of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct SchemaObject {
     kind: String,
     name: String,
     sql: Option<String>,
 }
 
-impl Part {
-    /// All of a file; of one that has many more than we make, the first of them.
-    fn all(connection: &Connection) -> Result<Vec<Self>, Fault> {
+impl SchemaObject {
+    /// All objects of a file, or the first of them if it has many more than ours.
+    fn all(connection: &Connection) -> Result<Vec<Self>, Failure> {
         let mut select = connection.prepare("SELECT type, name, sql FROM sqlite_schema LIMIT 16")?;
         let parts = select
             .query_map([], |row| Ok(Self { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
         Ok(parts.collect::<Result<_, _>>()?)
     }
 
-    /// Those that we make.
-    fn ours() -> Result<&'static [Self], Fault> {
-        static OURS: OnceLock<Vec<Part>> = OnceLock::new();
+    /// The objects of our tables.
+    fn ours() -> Result<&'static [Self], Failure> {
+        static OURS: OnceLock<Vec<SchemaObject>> = OnceLock::new();
         if let Some(ours) = OURS.get() {
             return Ok(ours);
         }
@@ -126,9 +128,9 @@ impl Part {
     }
 }
 
-/// What others add may keep everybody from the locks: an index or a check is carried out with each change.
-fn changed(path: &Path, part: &Part) -> BackendError {
-    let Part { kind, name, .. } = part;
+/// Additions of others could keep everybody from the locks: an index or a check is carried out with each change.
+fn changed(path: &Path, part: &SchemaObject) -> BackendError {
+    let SchemaObject { kind, name, .. } = part;
     let (kind, name) = (kind.escape_debug(), name.escape_debug());
     let why = format!(
         "the {kind} `{name}` in it is not as this library makes it: drop what was added, or move the file away while nobody uses it"
@@ -147,35 +149,35 @@ fn other_version(path: &Path, version: i32) -> BackendError {
     unsupported(path, &why)
 }
 
-/// Makes the tables in an empty file that nobody else sees yet. The disk is not waited for: that is for the caller, once.
+/// Creates the tables in an empty file that nobody else sees yet, without waiting for the disk: the caller does that, once.
 ///
 /// # Errors
-/// Those of SQLite, and of the files that tell one boot from another.
-pub(crate) fn fill(path: &Path) -> Result<(), Fault> {
+/// An error of SQLite, or of the files that tell one boot from another.
+pub(crate) fn initialize(path: &Path) -> Result<(), Failure> {
     let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
-    make(&transaction, &domain::of_this_process()?)?;
+    create_tables(&transaction, &clock_domain::of_this_process()?)?;
     transaction.commit()?;
-    // It stands in the file, and nothing but the file is written for it.
+    // The header records the mode. No log is written for it.
     Ok(connection.pragma_update(None, "journal_mode", "WAL")?)
 }
 
-/// Fills an empty file. To be called in a transaction.
+/// Creates the tables in an empty file. Called in a transaction.
 ///
 /// # Errors
-/// Those of SQLite.
-pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Fault> {
+/// An error of SQLite.
+pub(crate) fn create_tables(connection: &Connection, domain: &str) -> Result<(), Failure> {
     connection.execute_batch(TABLES)?;
     let token = since_1970();
-    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + BLOCK))?;
+    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + TOKEN_BLOCK))?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// Where tokens begin, in a file or a log that is new: above those of one that was there before, so that they grow over its loss
-/// too. Nobody mints one in a microsecond.
+/// The first token of a new file or log: above those of a former one, so that tokens grow even if it is lost. Nobody mints one in a
+/// microsecond.
 pub(crate) fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or_default()
@@ -187,9 +189,9 @@ mod tests {
 
     use super::*;
 
-    /// The reader is stopped between its first question and its second until the maker is done.
+    /// The reader is stopped between its first question and its second until the tables are there.
     #[test]
-    fn a_file_that_is_filled_while_it_is_looked_at_is_not_taken_for_somebody_elses() {
+    fn a_file_that_is_filled_while_it_is_read_is_not_taken_for_a_foreign_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
         let (reader, mut maker) = (Connection::open(&path).unwrap(), Some(Connection::open(&path).unwrap()));
@@ -199,14 +201,14 @@ mod tests {
                 && let Some(mut maker) = maker.take()
             {
                 let making = maker.transaction().unwrap();
-                make(&making, "here").unwrap();
+                create_tables(&making, "here").unwrap();
                 making.commit().unwrap();
             }
             Authorization::Allow
         };
         reader.authorizer(Some(made)).unwrap();
 
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Empty));
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Ours));
+        assert_eq!(inspect_snapshot(&reader, &path).ok(), Some(DatabaseState::Empty));
+        assert_eq!(inspect_snapshot(&reader, &path).ok(), Some(DatabaseState::Ours));
     }
 }

@@ -1,120 +1,129 @@
-//! [`Store`]: the connection, used by one thread at a time, and what a verb is carried out in.
+//! [`Store`]: an open database with everything that an operation needs, used by one thread at a time.
 
 use std::{
     fs::File,
     path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
-use lock_core::{BackendError, Clock, FencingToken, SystemClock};
+use lock_core::{BackendError, FencingToken};
 use rusqlite::Connection;
 
 use crate::{
-    beside::Opened,
-    doors::Doors,
-    error::{self, Fault},
+    database::{Database, Outcome},
+    error::{self, Failure},
     files::Files,
-    forks,
-    home::Home,
-    letters::Letters,
-    post::Hall,
-    verb::{Around, News, Verb},
-    world::{Begun, Pace, World},
-    writer::Seen,
+    fork_check, new_database,
+    notify::notifier::Notifier,
+    outbox::Outbox,
+    process_files::ProcessFiles,
+    reap::reap,
+    tombstones::Tombstones,
+    transaction::{Budget, Effects, Transaction, TransactionContext},
+    wal_files::OpenFiles,
+    writer::WriterCache,
 };
 
-/// How often a verb starts over in another file, or with more tokens, before something is badly wrong.
+/// How often an operation starts over in another file, or with more tokens, before it is given up.
 const STARTS: u32 = 8;
 
-/// After so many transactions of ours it is time to bring the log into the file, some megabytes.
-const LOG: u64 = 1024;
+/// After so many transactions of this process, a checkpoint is due: the log has some megabytes then.
+const CHECKPOINT_AFTER: u64 = 1024;
 
-/// After so many everybody waits for that, however slow the disk is: the log would fill it.
-const LONG_LOG: u64 = 8 * LOG;
+/// After so many without a checkpoint, all threads of this process wait for one, however slow the disk is: else the log would fill it.
+const WAIT_AFTER: u64 = 8 * CHECKPOINT_AFTER;
 
-/// After so many there is nobody who does it but the thread of the file.
-const LONGEST_LOG: u64 = 2 * LONG_LOG;
+/// After so many the thread that makes checkpoints must have failed, and the worker makes them.
+const OVERDUE_AFTER: u64 = 2 * WAIT_AFTER;
 
-/// A caller who was kept for longer met a disk that is busy; or another thread took his turn, which looks the same.
+/// A transaction that took longer met a busy disk; or its thread lost its turn, which looks the same.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// For so many times as long nobody is kept again; and each time that the next one is, too, for so many times as long as that.
-const RESPITE: u32 = 4;
+/// For so many times as long, no transaction runs on a caller's thread; and if the next one is slow again, for so many times that pause.
+const PAUSE_FACTOR: u32 = 4;
 
-/// But not for longer.
-const LONGEST_RESPITE: Duration = Duration::from_secs(1);
+/// But not for longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The store as whoever uses it has it.
+/// The store of an executor.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) files: Files,
-    pub(crate) hall: Hall,
+    pub(crate) notifier: Notifier,
     /// How long a caller waits.
     patience: Duration,
-    /// Opened at first use, and anew when the file was replaced.
-    pub(crate) world: Option<World>,
-    pub(crate) home: Option<Home>,
-    doors: Doors,
-    /// Transactions of our own, which SQLite does not tell of.
+    /// Opened at first use, and again when the file was replaced.
+    pub(crate) database: Option<Database>,
+    pub(crate) process_files: Option<ProcessFiles>,
+    tombstones: Tombstones,
+    /// Transactions of this process, which SQLite does not report.
     pub(crate) commits: u64,
-    /// What we did by which others may have become holders; and how often the file was opened.
+    /// Transactions of this process that may have admitted others, and openings of the file.
     pub(crate) changes: u64,
-    /// How many there were when it was last begun to bring the log into the file.
-    tended_at: u64,
-    /// How many there were when all of it was in the file.
-    kept_at: u64,
-    /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
-    respite: (Duration, Option<Instant>),
-    letters: Letters,
-    /// Who kept us from writing.
-    seen: Seen,
+    /// The transactions when a checkpoint was last requested.
+    requested_at: u64,
+    /// The transactions when the whole log was last in the file.
+    checkpointed_at: u64,
+    /// How long no transaction runs on a caller's thread, and until when. Zero if the last one was quick.
+    inline_pause: (Duration, Option<Instant>),
+    outbox: Outbox,
+    /// Who kept this process from writing.
+    seen: WriterCache,
 }
 
 impl Store {
-    pub(crate) fn new(files: Files, hall: Hall, patience: Duration) -> Self {
-        let (doors, letters) = (Doors::default(), Letters::default());
+    pub(crate) fn new(files: Files, notifier: Notifier, patience: Duration) -> Self {
+        let (tombstones, outbox) = (Tombstones::default(), Outbox::default());
         Self {
             files,
-            hall,
+            notifier,
             patience,
-            world: None,
-            home: None,
-            doors,
+            database: None,
+            process_files: None,
+            tombstones,
             commits: 0,
             changes: 0,
-            tended_at: 0,
-            kept_at: 0,
-            respite: (Duration::ZERO, None),
-            letters,
-            seen: Seen::default(),
+            requested_at: 0,
+            checkpointed_at: 0,
+            inline_pause: (Duration::ZERO, None),
+            outbox,
+            seen: WriterCache::default(),
         }
     }
 
-    /// Runs a verb as one transaction, and tells everybody whom it concerns when it is done.
+    /// Runs an operation as one transaction. Its messages go to the outbox.
     ///
     /// # Errors
-    /// What went wrong. Then nothing of it was done, and it may be tried again.
+    /// The failure. Nothing was done then, and it may be tried again.
     pub(crate) fn write<T>(
         &mut self,
         give_up: Instant,
-        verb: impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
+        operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, BackendError> {
         for _ in 0..STARTS {
             self.open(give_up)?;
-            // Both were made by `open`.
-            let (Some(world), Some(home)) = (&mut self.world, &self.home) else { continue };
-            let (me, folder) = (home.id(), home.folder());
-            let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-            let around = Around { me, files, folder, hall, doors, pace: Pace::Until(give_up) };
-            match world.write(around, &verb) {
-                Ok(Begun::Done(value, news)) => {
-                    self.done(news);
+            // `open` has made both.
+            let (Some(database), Some(process_files)) = (&mut self.database, &self.process_files) else {
+                continue;
+            };
+            let (me, folder) = (process_files.id(), process_files.folder());
+            let (files, notifier, tombstones) = (&self.files, &self.notifier, &mut self.tombstones);
+            let context = TransactionContext {
+                me,
+                files,
+                folder,
+                notifier,
+                tombstones,
+                budget: Budget::Until(give_up),
+            };
+            match database.write(context, &operation) {
+                Ok(Outcome::Committed(value, effects)) => {
+                    self.done(effects);
                     return Ok(value);
                 }
-                Ok(Begun::Elsewhere) => self.world = None,
-                Ok(Begun::Again) => {}
-                Err(fault) => return Err(self.failed(fault)),
+                Ok(Outcome::OtherDatabase) => self.database = None,
+                Ok(Outcome::NeedsTokens) => {}
+                Err(failure) => return Err(self.failed(failure)),
             }
         }
         Err(error::unsupported(
@@ -123,145 +132,152 @@ impl Store {
         ))
     }
 
-    /// The same on the thread of a caller, who has no time. None, with nothing done, if it takes any: to wait for somebody, to
-    /// open the file, to look at many rows, or to find out what is wrong.
-    pub(crate) fn write_at_once<T>(
+    /// The same on the thread of a caller, which must not wait. Returns None, with nothing done, if it would have to: to wait for a writer,
+    /// to open the file, to read many rows, or to find out what is wrong.
+    pub(crate) fn write_inline<T>(
         &mut self,
-        verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
+        operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Option<Result<T, BackendError>> {
         let started = Instant::now();
-        if self.respite.1.is_some_and(|until| started < until) || self.log_is_left() {
+        if self.inline_pause.1.is_some_and(|until| started < until) || self.is_checkpoint_overdue() {
             return None;
         }
-        let (world, home) = (self.world.as_mut()?, self.home.as_ref()?);
-        if !world.is_in_place(&self.files) {
+        let (database, process_files) = (self.database.as_mut()?, self.process_files.as_ref()?);
+        if !database.is_in_place(&self.files) {
             return None;
         }
-        let (me, folder) = (home.id(), home.folder());
-        let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-        let begun = world.write(Around { me, files, folder, hall, doors, pace: Pace::AtOnce }, verb);
-        self.judge_disk(started.elapsed());
+        let (me, folder) = (process_files.id(), process_files.folder());
+        let (files, notifier, tombstones) = (&self.files, &self.notifier, &mut self.tombstones);
+        let begun = database.write(
+            TransactionContext { me, files, folder, notifier, tombstones, budget: Budget::Immediate },
+            operation,
+        );
+        self.note_latency(started.elapsed());
         match begun {
-            Ok(Begun::Done(value, news)) => {
-                self.done(news);
+            Ok(Outcome::Committed(value, effects)) => {
+                self.done(effects);
                 Some(Ok(value))
             }
-            Err(Fault::Refused(error)) => Some(Err(error)),
-            Ok(Begun::Elsewhere | Begun::Again) | Err(Fault::Sqlite(_) | Fault::TakesTime) => None,
+            Err(failure @ (Failure::Refused(_) | Failure::Damaged(_))) => Some(Err(self.failed(failure))),
+            Ok(Outcome::OtherDatabase | Outcome::NeedsTokens)
+            | Err(Failure::Sqlite(_) | Failure::TakesTime) => None,
         }
     }
 
-    /// A disk that is busy keeps callers for a small part of their time.
-    fn judge_disk(&mut self, took: Duration) {
-        self.respite = if took > SLOW {
-            let respite = (took.max(self.respite.0) * RESPITE).min(LONGEST_RESPITE);
-            (respite, Some(Instant::now() + respite))
+    /// A busy disk takes only a small part of callers' time.
+    fn note_latency(&mut self, took: Duration) {
+        self.inline_pause = if took > SLOW {
+            let inline_pause = (took.max(self.inline_pause.0) * PAUSE_FACTOR).min(LONGEST_PAUSE);
+            (inline_pause, Some(Instant::now() + inline_pause))
         } else {
             (Duration::ZERO, None)
         };
     }
 
-    /// Whether somebody should begin to bring the log into the file: said once.
-    pub(crate) fn log_is_due(&mut self) -> bool {
-        let due = self.commits - self.tended_at >= LOG;
+    /// Whether a checkpoint is due. Returns true once for each.
+    pub(crate) fn take_checkpoint_due(&mut self) -> bool {
+        let due = self.commits - self.requested_at >= CHECKPOINT_AFTER;
         if due {
-            self.tended_at = self.commits;
+            self.requested_at = self.commits;
         }
         due
     }
 
-    /// Whether all of it has to be there before anybody goes on.
-    pub(crate) fn log_is_long(&self) -> bool {
-        self.commits - self.kept_at >= LONG_LOG
+    /// Whether all threads have to wait for a checkpoint.
+    pub(crate) fn is_log_long(&self) -> bool {
+        self.commits - self.checkpointed_at >= WAIT_AFTER
     }
 
-    /// Whether nobody does it.
-    pub(crate) fn log_is_left(&self) -> bool {
-        self.commits - self.kept_at >= LONGEST_LOG
+    /// Whether nobody makes checkpoints.
+    pub(crate) fn is_checkpoint_overdue(&self) -> bool {
+        self.commits - self.checkpointed_at >= OVERDUE_AFTER
     }
 
-    /// Which file is open, and where, for one more connection. None if another one is there by now.
-    pub(crate) fn open_file(&mut self) -> Option<(Opened, PathBuf)> {
-        let world = self.world.as_ref().filter(|world| world.is_in_place(&self.files))?;
-        Some((world.opened()?.share(), self.files.database.clone()))
+    /// The open files and the path, for one more connection. None if another file is there by now.
+    pub(crate) fn open_file(&mut self) -> Option<(OpenFiles, PathBuf)> {
+        let database = self.database.as_ref().filter(|database| database.is_in_place(&self.files))?;
+        Some((database.opened()?.share(), self.files.database.clone()))
     }
 
-    /// The log is in the file, and begins anew.
-    pub(crate) fn log_is_kept(&mut self) {
-        self.kept_at = self.commits;
+    /// The whole log is in the file, and restarts.
+    pub(crate) fn mark_checkpointed(&mut self) {
+        self.checkpointed_at = self.commits;
     }
 
-    /// Brings the log into the file, as far as others let it.
-    pub(crate) fn keep_log(&mut self) {
-        let Some(world) = &self.world else { return };
-        match world.keep_log() {
-            Ok(true) => self.log_is_kept(),
+    /// Moves the log into the file, as far as others allow it.
+    pub(crate) fn checkpoint(&mut self) {
+        let Some(database) = &self.database else { return };
+        match database.checkpoint() {
+            Ok(true) => self.mark_checkpointed(),
             Ok(false) => {}
             Err(error) => tracing::debug!(?error, "the log was not brought into the file"),
         }
     }
 
-    /// Whom to tell what, once nobody is kept from the store by it.
-    pub(crate) fn take_letters(&mut self) -> Letters {
-        std::mem::take(&mut self.letters)
+    /// Takes the messages, which are sent when the store is free again.
+    pub(crate) fn take_outbox(&mut self) -> Outbox {
+        std::mem::take(&mut self.outbox)
     }
 
-    /// Reads, on a connection that is open.
+    /// Reads from the database, which is opened if it is not open.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn read<T>(
         &mut self,
         give_up: Instant,
-        read: impl Fn(&Connection, &Home) -> Result<T, Fault>,
+        read: impl Fn(&Connection, &ProcessFiles) -> Result<T, Failure>,
     ) -> Result<T, BackendError> {
         self.open(give_up)?;
-        let (Some(world), Some(home)) = (&self.world, &self.home) else {
+        let (Some(database), Some(process_files)) = (&self.database, &self.process_files) else {
             return Err(error::unsupported(&self.files.database, "the file was not opened"));
         };
-        world.limit.set(give_up);
-        let done = read(&world.connection, home);
-        world.limit.lift();
-        done.map_err(|fault| self.failed(fault))
+        database.limit.set(give_up);
+        let done = read(&database.connection, process_files);
+        database.limit.lift();
+        done.map_err(|failure| self.failed(failure))
     }
 
-    /// What the error is to others. After anything but a busy or full database the file is opened anew.
-    fn failed(&mut self, fault: Fault) -> BackendError {
-        if fault.is_busy() {
+    /// The error for callers. After anything but a busy or full database the file is opened anew.
+    fn failed(&mut self, failure: Failure) -> BackendError {
+        if failure.is_busy() {
             let writer = self.seen.writer(&self.files.database);
             return error::busy(&self.files.database, self.patience, writer.as_ref());
         }
-        if matches!(fault, Fault::Sqlite(_)) && !fault.is_full() {
-            self.world = None;
+        if matches!(failure, Failure::Sqlite(_)) && !failure.is_full() {
+            self.database = None;
         }
-        fault.at(&self.files.database)
+        failure.at(&self.files.database)
     }
 
-    fn done(&mut self, news: News) {
+    fn done(&mut self, effects: Effects) {
         self.commits += 1;
-        if let Some(home) = self.home.as_ref().filter(|_| !news.is_empty()) {
+        if let Some(process_files) = self.process_files.as_ref().filter(|_| !effects.is_empty()) {
             self.changes += 1;
-            self.letters.add(news, home);
+            self.outbox.add(effects, process_files);
         }
     }
 
-    /// Closes the file if it is open, and is no longer where it was opened. As long as somebody has half of it, nobody else gets any.
-    pub(crate) fn let_go(&mut self) {
+    /// Closes the file if it was moved or replaced since it was opened: while a process has only a part of its files, others cannot open
+    /// it.
+    pub(crate) fn close_if_moved(&mut self) {
         if !self.is_in_place() {
-            self.world = None;
+            self.database = None;
         }
     }
 
     fn is_in_place(&self) -> bool {
-        self.world.as_ref().is_some_and(|world| world.is_in_place(&self.files))
+        self.database.as_ref().is_some_and(|database| database.is_in_place(&self.files))
     }
 
-    /// Whether others who come now see that this process lives.
+    /// Whether processes that come now see that this one lives.
     fn is_seen(&self) -> bool {
-        self.home.as_ref().is_some_and(|home| home.is_in_place(&self.files.processes))
+        self.process_files
+            .as_ref()
+            .is_some_and(|process_files| process_files.is_in_place(&self.files.processes))
     }
 
-    /// Opens the file if it is not open, or is another one by now.
+    /// Opens the file if it is not open, or another one has its path by now.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -269,112 +285,82 @@ impl Store {
         if self.is_in_place() && self.is_seen() {
             return Ok(());
         }
-        forks::check(&self.files.database)?;
-        // Of a database that is elsewhere by now nobody gets anything until this process has the one that is here; of the same one this
-        // process would get nothing.
-        let _elsewhere = self.world.take().filter(|world| !world.is_of(&self.files));
-        self.files.prepare()?;
+        fork_check::check(&self.files.database)?;
+        // A database that was moved is kept open until this process has the one that is here, so that nobody gets it in between. The same
+        // one is closed first, as it would be in its own way.
+        let _elsewhere = self.database.take().filter(|database| !database.is_of(&self.files));
+        new_database::prepare(&mut self.files)?;
         let opened = self.try_to_open(give_up);
-        opened.map_err(|fault| self.failed(fault).unsent())
+        opened.map_err(|failure| self.failed(failure).unsent())
     }
 
-    fn try_to_open(&mut self, give_up: Instant) -> Result<(), Fault> {
-        let mut world = World::connect(&self.files, give_up)?;
-        // Only now: beside a file of somebody else nothing is put.
+    fn try_to_open(&mut self, give_up: Instant) -> Result<(), Failure> {
+        let mut database = Database::connect(&self.files, give_up)?;
+        // Only now: nothing is put beside a foreign file.
         let made = if self.is_seen() {
             None
         } else {
-            Some(Home::make(&self.files, &self.hall).map_err(Fault::Refused)?)
+            Some(ProcessFiles::make(&self.files, &self.notifier).map_err(Failure::Refused)?)
         };
-        // What was there before stays locked until the file knows of the other: else this process would be taken for dead.
-        let former = self.home.as_ref().filter(|_| made.is_some()).map(Home::id);
+        // The former lock file stays locked until the database knows the new one: else this process would be taken for dead.
+        let former = self.process_files.as_ref().filter(|_| made.is_some()).map(ProcessFiles::id);
         // One of them is there.
-        let Some(home) = made.as_ref().or(self.home.as_ref()) else { return Ok(()) };
-        let (me, folder) = (home.id(), home.folder());
-        let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-        let around = Around { me, files, folder, hall, doors, pace: Pace::Until(give_up) };
-        let joined = world.join(home, former, around, give_up);
+        let Some(process_files) = made.as_ref().or(self.process_files.as_ref()) else { return Ok(()) };
+        let (me, folder) = (process_files.id(), process_files.folder());
+        let (files, notifier, tombstones) = (&self.files, &self.notifier, &mut self.tombstones);
+        let context =
+            TransactionContext { me, files, folder, notifier, tombstones, budget: Budget::Until(give_up) };
+        let joined = database.join(process_files, former, context, give_up);
         let gone = match (&joined, made) {
-            (Ok(_), Some(made)) => self.home.replace(made),
+            (Ok(_), Some(made)) => self.process_files.replace(made),
             // Nobody knows of it yet.
             (_, made) => made,
         };
         if let Some(gone) = gone {
             gone.remove();
         }
-        let news = joined?;
-        self.world = Some(world);
+        let effects = joined?;
+        self.database = Some(database);
         self.changes += 1;
-        self.done(news);
+        self.done(effects);
         Ok(())
     }
 
-    /// The file that tells others that this process lives, once more.
+    /// Another handle to the lock file of this process.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn process_file(&mut self, give_up: Instant) -> Result<File, BackendError> {
         let folder = self.files.processes.clone();
-        self.read(give_up, |_, home| {
-            home.file()
-                .map_err(|error| Fault::Refused(error::of_io("opening again a file in", &folder, error)))
+        self.read(give_up, |_, process_files| {
+            process_files
+                .file()
+                .map_err(|error| Failure::Refused(error::of_io("opening again a file in", &folder, error)))
         })
     }
 
-    /// Goes on as if `last` had been minted. Never goes back.
+    /// Continues as if `last` had been minted. Never goes back.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn raise_tokens(&mut self, give_up: Instant, last: FencingToken) -> Result<(), BackendError> {
-        self.write(give_up, |verb| verb.raise_tokens(last))?;
-        // Whoever is told that they are raised throws the old file away: so the disk keeps it first.
-        let kept = self.world.as_ref().map_or(Ok(()), |world| world.raise_ceiling(Pace::Until(give_up)));
-        kept.map_err(|fault| self.failed(fault))
+        self.write(give_up, |transaction| transaction.raise_tokens(last))?;
+        // A caller that is told so may delete the old file: so the disk has to keep it first.
+        let kept =
+            self.database.as_ref().map_or(Ok(()), |database| database.raise_ceiling(Budget::Until(give_up)));
+        kept.map_err(|failure| self.failed(failure))
     }
 
-    /// Leaves the file in an orderly way: what is still there of this client is free at once.
+    /// Leaves the file in an orderly way: all entries of this process are gone at once.
     pub(crate) fn close(&mut self, give_up: Instant) {
-        let known = self.world.is_some();
-        let Some(me) = self.home.as_ref().map(Home::id) else { return };
-        let left = known && self.write(give_up, |verb| verb.bury(me)).is_ok();
-        // If the others still know of us, our file has to tell them that we are gone.
-        if let Some(home) = self.home.take().filter(|_| left) {
-            home.remove();
+        let known = self.database.is_some();
+        let Some(me) = self.process_files.as_ref().map(ProcessFiles::id) else { return };
+        let left = known && self.write(give_up, |transaction| reap(transaction, me)).is_ok();
+        // If this process is still registered, its lock file has to tell others that it is gone.
+        if let Some(process_files) = self.process_files.take().filter(|_| left) {
+            process_files.remove();
         }
-        // The last one brings the log into the file, and waits for the disk.
-        self.world = None;
+        // The last one moves the log into the file, and waits for the disk.
+        self.database = None;
     }
-}
-
-/// Tries until it is not busy, or the time is over. SQLite's own way to wait sleeps for up to 100 ms at a time.
-///
-/// # Errors
-/// Those of `work`.
-pub(crate) fn patiently<T>(give_up: Instant, mut work: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-    const YIELDS: u32 = 8;
-    const LONGEST: Duration = Duration::from_millis(1);
-    let mut pause = Duration::from_micros(20);
-    for tries in 0.. {
-        match work() {
-            Err(fault) if fault.is_busy() && Instant::now() < give_up => {}
-            done => return done,
-        }
-        if tries < YIELDS {
-            thread::yield_now();
-        } else {
-            thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST);
-        }
-    }
-    unreachable!("it is tried without an end")
-}
-
-/// The time, as it stands in the file.
-pub(crate) fn now() -> i64 {
-    nanos(SystemClock.now().since_start())
-}
-
-/// 292 years fit.
-pub(crate) fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

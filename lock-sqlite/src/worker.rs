@@ -1,5 +1,5 @@
-//! The thread that does what takes time, so that nobody else waits for other processes or the disk, and that looks after those
-//! who wait.
+//! The worker: a thread that does what takes time, so that no caller waits for other processes or the disk, and that watches holders for
+//! the waiters of this process.
 
 use std::{
     io,
@@ -13,50 +13,49 @@ use std::{
 };
 
 use crate::{
-    desk::{Desk, Job},
+    executor::{Executor, Job},
+    holder_watch::{HolderWatch, NEXT},
     store::Store,
-    watch::Watch,
-    watched::NEXT,
 };
 
-/// How often somebody who does nothing looks whether the file is still where it was: if he has half of it, others wait for him.
-const PLACE: Duration = Duration::from_secs(5);
+/// How often an idle process checks that the file is still in its place: if it has only a part of it, others wait for this process.
+const PLACE_CHECK: Duration = Duration::from_secs(5);
 
-/// How long the end waits for others.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long it waits for others when it ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// # Errors
 /// If the thread cannot be started.
-pub(crate) fn start(jobs: Receiver<Job>, desk: Arc<Desk>) -> io::Result<()> {
-    thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, &desk)).map(drop)
+pub(crate) fn start(jobs: Receiver<Job>, executor: Arc<Executor>) -> io::Result<()> {
+    thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, &executor)).map(drop)
 }
 
-/// Until nobody is left who could give it something to do.
-fn work(jobs: &Receiver<Job>, desk: &Arc<Desk>) {
-    let (mut watch, mut next_look, mut heard) = (Watch::new(), Instant::now(), 0);
+/// Runs until no handle is left that could give it a task.
+fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
+    let (mut watch, mut next_look, mut heard) = (HolderWatch::new(), Instant::now(), 0);
     loop {
-        let asleep = desk.may_sleep();
-        // Somebody here may be the next by now.
+        let asleep = executor.may_sleep();
+        // A waiter here may be the next by now.
         let soon = Instant::now() + NEXT;
-        let rings = desk.hall.waiters.bell.rests(next_look > soon);
-        if std::mem::replace(&mut heard, rings) != rings {
+        let wakes = executor.notifier.waiters.waker.prepare_sleep(next_look > soon);
+        if std::mem::replace(&mut heard, wakes) != wakes {
             next_look = next_look.min(soon);
         }
-        let pause = if asleep { PLACE } else { next_look.saturating_duration_since(Instant::now()) };
+        let pause = if asleep { PLACE_CHECK } else { next_look.saturating_duration_since(Instant::now()) };
         match jobs.recv_timeout(pause) {
-            Ok(job) => desk.carry_out(job),
-            Err(RecvTimeoutError::Timeout) if asleep => desk.with(Store::let_go),
+            Ok(job) => executor.run_job(job),
+            Err(RecvTimeoutError::Timeout) if asleep => executor.with(Store::close_if_moved),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return desk.with(|store| store.close(Instant::now() + FAREWELL));
+                return executor.with(|store| store.close(Instant::now() + CLOSE_TIMEOUT));
             }
         }
-        if Instant::now() >= next_look && !desk.hall.waiters.is_empty() {
-            // What is logged is told to code of others.
-            let looked = catch_unwind(AssertUnwindSafe(|| desk.with(|store| watch.look(store))));
-            // They wake tasks, for which the store has to be free.
+        if Instant::now() >= next_look && !executor.notifier.waiters.is_empty() {
+            // Log subscribers are code of others.
+            let looked = catch_unwind(AssertUnwindSafe(|| executor.with(|store| watch.look(store))));
+            // Hints wake tasks, so the store must be free.
             for (entry, hint) in looked.unwrap_or_default() {
-                desk.hall.waiters.tell(entry, hint);
+                executor.notifier.waiters.tell(entry, hint);
             }
             next_look = Instant::now() + watch.pause();
         }

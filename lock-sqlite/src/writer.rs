@@ -1,4 +1,4 @@
-//! [`Writer`]: who has the database to write, as far as the kernel tells.
+//! [`Writer`]: the process that is writing to the database, as far as the kernel tells.
 
 use std::{
     ffi::OsString,
@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The byte of the shared memory that is locked by whoever writes: `WAL_WRITE_LOCK` of SQLite.
+/// The byte of the shared memory that a writer locks: `WAL_WRITE_LOCK` of SQLite.
 const WRITE_LOCK: u64 = 120;
 
-/// To look at the locks of the machine keeps everybody from locking anything for a moment: not for each who asks.
+/// Reading the locks of the machine blocks all locking for a moment, so it is not done for each caller.
 const SELDOM: Duration = Duration::from_millis(250);
 
 /// A process that writes.
@@ -22,12 +22,12 @@ pub(crate) struct Writer {
     pub(crate) stopped: bool,
 }
 
-/// Who wrote when it was last looked.
+/// The writer at the last look.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Option<(Instant, Option<Writer>)>);
+pub(crate) struct WriterCache(Option<(Instant, Option<Writer>)>);
 
-impl Seen {
-    /// None if nobody writes, or it cannot be told: a process of another namespace has no number here.
+impl WriterCache {
+    /// None if nobody writes, or the kernel does not tell: a process of another namespace has no number here.
     pub(crate) fn writer(&mut self, database: &Path) -> Option<Writer> {
         match &self.0 {
             Some((at, writer)) if at.elapsed() < SELDOM => writer.clone(),
@@ -41,7 +41,7 @@ impl Seen {
 }
 
 impl Writer {
-    /// From what `/proc/PID/stat` says: `PID (NAME) STATE …`, where a name may be anything.
+    /// From a line of `/proc/PID/stat`: `PID (NAME) STATE …`, where a name may be anything.
     fn read(pid: u32, stat: &str) -> Option<Self> {
         let (head, state) = stat.rsplit_once(") ")?;
         let (_, name) = head.split_once('(')?;
@@ -65,8 +65,8 @@ impl fmt::Display for Writer {
     }
 }
 
-/// In the list of all locks. To ask about the file itself, it would have to be opened, and to close it then would drop what this
-/// process has locked there.
+/// Looks through the list of all locks. Asking about the file itself would mean to open it, and closing it would drop this process's own
+/// locks on it.
 fn look(database: &Path) -> Option<Writer> {
     let mut memory: OsString = database.into();
     memory.push("-shm");
@@ -78,7 +78,7 @@ fn look(database: &Path) -> Option<Writer> {
     Writer::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether a line is about whoever writes: `1: POSIX  ADVISORY  WRITE 4711 fe:00:10190894 120 120`.
+/// The process that a line of `/proc/locks` is about, if it is the writer: `1: POSIX ADVISORY WRITE 4711 fe:00:10190894 120 120`.
 fn writer_of(file: &str, line: &str) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, _, access) = (words.next()?, words.next()?, words.next()?);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_is_found_among_all_locks() {
+    fn the_writer_is_found_among_all_locks() {
         let file = "fe:00:77";
         for (line, expected) in [
             ("1: POSIX  ADVISORY  WRITE 4711 fe:00:77 120 120", Some(4711)),

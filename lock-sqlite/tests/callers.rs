@@ -1,5 +1,5 @@
-//! Verbs are carried out by their callers, who are not kept by it: neither by others who write, nor from other tasks; and what
-//! callers write does not pile up.
+//! Verbs run on the threads of their callers, which are not blocked by it: neither by other writers, nor from other tasks; and what callers
+//! write does not pile up.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -35,7 +35,7 @@ async fn job(file: &OwnFile) -> Lock {
 }
 
 #[tokio::test]
-async fn a_lock_that_nobody_else_wants_is_taken_and_released_without_waiting_for_a_thread() {
+async fn a_free_lock_is_taken_and_released_without_waiting_for_a_thread() {
     let file = OwnFile::new();
     let lock = job(&file).await;
     let started = Instant::now();
@@ -53,7 +53,7 @@ async fn a_lock_that_nobody_else_wants_is_taken_and_released_without_waiting_for
 
 /// The poll returns while the other is still in its transaction, which ends only after it.
 #[tokio::test]
-async fn a_caller_is_not_kept_by_others_who_write() {
+async fn a_caller_is_not_blocked_by_other_writers() {
     let file = OwnFile::new();
     let lock = job(&file).await;
     file.pause().await.unwrap();

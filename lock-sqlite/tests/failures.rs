@@ -1,5 +1,5 @@
-//! Files that are busy, full, read-only, damaged, replaced, of somebody else, of another version or of another boot: each gives
-//! an error that says so, and nothing is lost.
+//! Files that are busy, full, read-only, damaged, replaced, foreign, of another version or of another boot: each gives an error that says
+//! so, and nothing is lost.
 
 mod disk;
 #[allow(dead_code, reason = "shared with the suite")]
@@ -56,7 +56,7 @@ fn kind(error: &Error) -> Kind {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_others_write_to_without_a_pause_is_waited_for_in_vain_and_nothing_is_lost() {
+async fn a_file_that_is_never_free_to_write_times_out_and_nothing_is_lost() {
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let mut impatient = config(&file.path());
@@ -136,7 +136,7 @@ async fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     assert_eq!(explained, format!("the store cannot be reached (sqlite: {said})"));
 }
 
-/// PR32: whoever deletes a file makes another world. Nobody believes for long that he holds a lock in it.
+/// PR32: a new file in place of a deleted one has other locks. The holder in the old one learns of it soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_in_a_file_that_was_replaced_learns_that_it_holds_nothing() {
     let file = OwnFile::new();
@@ -215,7 +215,7 @@ async fn default_file_here() {
     std::mem::forget(guard);
 }
 
-/// Who may write to the folder may put one there.
+/// A user who may write to the folder may put one there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
     let file = OwnFile::new();
@@ -275,7 +275,7 @@ async fn on_a_read_only_disk() {
     fs::write(&readonly, "").unwrap();
     let error = refused(&file.path()).await;
     assert_eq!(*error.kind(), Kind::ReadOnly, "there, and cannot be written: {error}");
-    // Who has it open goes on.
+    // A process that has it open goes on.
     held.extend().await.unwrap();
     fs::remove_file(&readonly).unwrap();
     held.release().await.unwrap().confirmed().unwrap();
@@ -320,7 +320,7 @@ async fn token_after_the_power_was_lost(file: &OwnFile) -> FencingToken {
 
 /// Of a disk that others keep busy: each wait for it takes three seconds, which is more than a verb may take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_disk_keeps_nobody_waiting_who_uses_a_file_that_is_open() {
+async fn a_slow_disk_keeps_nobody_waiting_once_the_file_is_open() {
     on_a_bad_disk("on_a_slow_disk");
 }
 

@@ -100,8 +100,8 @@ async fn users_of_one_group_see_each_other_die_and_tell_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_sees_root_die_who_used_his_file() {
-    if !may_be_anybody("a_user_sees_root_die_who_used_his_file") {
+async fn a_user_sees_root_die_that_used_the_same_file() {
+    if !may_be_anybody("a_user_sees_root_die_that_used_the_same_file") {
         return;
     }
     let (file, program) = private(ANNA);
@@ -145,7 +145,7 @@ async fn the_doctor_agrees_with_a_folder_as_it_is_documented_and_with_no_other()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_in_place_of_the_folder_of_the_processes_is_refused_and_what_it_leads_to_is_left_alone() {
+async fn a_link_in_place_of_the_process_folder_is_refused_and_not_followed() {
     let file = OwnFile::new();
     let elsewhere = file.path().with_file_name("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -158,9 +158,9 @@ async fn a_link_in_place_of_the_folder_of_the_processes_is_refused_and_what_it_l
     assert_eq!(fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o700);
 }
 
-/// Who may write to the file may have SQLite do something with each change that never ends.
+/// A user who may write to the file could have SQLite run an endless statement with each change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_others_wrote_into_the_file_is_not_carried_out_and_whoever_comes_is_told_of_it() {
+async fn what_others_wrote_into_the_file_is_not_run_and_newcomers_are_told() {
     const NUMBERS: &str =
         "WITH RECURSIVE numbers(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM numbers) SELECT x FROM numbers";
     let file = OwnFile::new();
@@ -177,7 +177,7 @@ async fn what_others_wrote_into_the_file_is_not_carried_out_and_whoever_comes_is
     assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
 }
 
-/// It would have to be in memory to be looked at, in that of everybody who comes.
+/// It would have to be read into the memory of each process that opens the file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
     let file = OwnFile::new();
@@ -198,8 +198,8 @@ mod alone {
     const TIMES: usize = 20;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_member_takes_over_from_root_who_was_killed() {
-        if !may_be_anybody("alone::a_member_takes_over_from_root_who_was_killed") {
+    async fn a_member_takes_over_from_root_that_was_killed() {
+        if !may_be_anybody("alone::a_member_takes_over_from_root_that_was_killed") {
             return;
         }
         let (file, program) = shared(0o2770);
@@ -220,8 +220,8 @@ mod alone {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn whoever_swaps_what_is_in_the_folder_gets_at_no_file_of_another_user() {
-        if may_be_anybody("alone::whoever_swaps_what_is_in_the_folder_gets_at_no_file_of_another_user") {
+    async fn swapping_files_in_the_folder_reaches_no_file_of_another_user() {
+        if may_be_anybody("alone::swapping_files_in_the_folder_reaches_no_file_of_another_user") {
             on_a_bad_disk("alone::where_others_come_in_between");
         }
     }
@@ -244,7 +244,7 @@ mod alone {
         assert_eq!(swapper.says(), "ready");
         let mut met = 0;
         for _ in 0..TIMES {
-            // He may spoil what is in the folder, so that nothing can be made there.
+            // The user may spoil the folder so that nothing can be made there.
             let connected = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await;
             met += usize::from(processes(&file, "sock").iter().any(|path| path.is_symlink()));
             drop(connected);

@@ -1,4 +1,4 @@
-//! What it costs to wait while nothing happens: one thread looks, for all who wait in a process.
+//! The cost of waiting while nothing happens: one thread looks, for all waiters of a process.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -9,7 +9,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, DistributedLock, Keeper, Lock, Locks, SystemEntropy};
 
-/// So long that nobody renews, or looks from its place, while it is counted: that is another cost, and one of each who waits.
+/// So long that nobody renews, or looks from its place, while the cost is counted: that is another cost, for each waiter.
 const TTL: Duration = Duration::from_secs(600);
 
 /// Not a test: what another process does.
@@ -44,7 +44,7 @@ mod resources {
 
     use crate::{file::OwnFile, lock, other::Other};
 
-    /// When somebody has written, SQLite is asked at each look for two seconds.
+    /// After a write, SQLite is asked at each look for two seconds.
     const QUIET: Duration = Duration::from_millis(2500);
 
     const COUNTED: Duration = Duration::from_secs(5);
@@ -67,8 +67,8 @@ mod resources {
 
     /// Each looks far more often when it comes, and when the queue moves.
     #[test]
-    fn who_waits_behind_two_other_processes_wakes_twice_a_second_at_most() {
-        alone("resources::who_waits_behind_two_other_processes_wakes_twice_a_second_at_most", || {
+    fn a_process_behind_two_others_wakes_twice_a_second_at_most() {
+        alone("resources::a_process_behind_two_others_wakes_twice_a_second_at_most", || {
             Runtime::new().unwrap().block_on(async {
                 let (file, keeper) = (OwnFile::new(), Keeper::start().unwrap());
                 let holder = lock(&file.path(), &keeper);

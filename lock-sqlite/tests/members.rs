@@ -1,4 +1,4 @@
-//! A member of the file's group puts into its folder what he likes. Nobody is led to files of others by it, and nobody is kept.
+//! A member of the file's group puts hostile files into its folder. No process is led to files of others by it, and none is blocked.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -93,7 +93,7 @@ async fn a_link_of_a_member_is_not_followed_and_nothing_is_made_where_it_leads()
     assert_eq!(fs::read(&text).unwrap(), b"secret");
 }
 
-/// Whoever uses the file follows it no longer, either.
+/// Processes that use the file do not follow it any longer, either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_a_member_puts_there_later_is_not_followed() {
     if !may_be_anybody("a_link_that_a_member_puts_there_later_is_not_followed") {
@@ -110,7 +110,7 @@ async fn a_link_that_a_member_puts_there_later_is_not_followed() {
     assert_eq!(*source.kind(), Kind::Denied, "{source}");
 }
 
-/// Whoever opens a pipe waits until somebody else does, and all who come to him later wait behind him.
+/// Opening a pipe waits until somebody else opens it, and all later calls would wait behind that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody() {
     if !may_be_anybody("a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody") {
@@ -120,7 +120,7 @@ async fn a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody() {
         let (file, program) = shared(0o2770);
         fill(&file).await;
         let path = file.beside(suffix);
-        // He may move what is there, which is nothing but the file, away.
+        // The member may move away what is there, which is only the file.
         let aside = file.path().with_file_name("aside");
         let moved = fs::rename(&path, &aside).is_ok();
         mkfifoat(CWD, &path, Mode::RUSR).unwrap();
@@ -235,7 +235,7 @@ async fn what_was_moved_to_where_the_log_is_expected_stays_as_it_is() {
 
 /// What is sent to a socket is believed, but no lease of a waiter is extended by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_told_by_a_stranger_that_he_holds_a_lock_loses_it_soon() {
+async fn a_waiter_told_by_a_stranger_that_it_holds_a_lock_loses_it_soon() {
     let file = OwnFile::new();
     let ttl = Duration::from_secs(9);
     let lock = job(&file.path());
@@ -264,7 +264,7 @@ async fn who_was_told_by_a_stranger_that_he_holds_a_lock_loses_it_soon() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Whoever may read a file may lock it, too.
+/// A user who may read a file may lock it, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_tells_of_a_file_that_others_may_read() {
     for (mode, expected) in [(0o600, false), (0o640, true), (0o604, true), (0o660, false)] {

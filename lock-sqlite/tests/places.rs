@@ -1,5 +1,4 @@
-//! One file under several paths, and half a file: nobody ever holds a lock that somebody else holds under another path, or with
-//! another log.
+//! One file under several paths, and half a file: no lock is ever held twice, under another path or with another log.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -94,7 +93,7 @@ async fn take_once(path: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_with_two_names_is_refused_under_each_and_whoever_has_it_open_keeps_his_lock() {
+async fn a_file_with_two_names_is_refused_and_its_holder_keeps_the_lock() {
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let doctor = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await.unwrap();
@@ -119,7 +118,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
     let held = job(&file.path()).acquire().await.unwrap();
     let second = file.path().with_file_name("mounted.db");
     fs::write(&second, "").unwrap();
-    // In a world of mounts of its own, which ends with it.
+    // In a mount namespace of its own, which ends with it.
     let script = "mount --bind \"$1\" \"$2\" || exit 77; \"$3\" on_a_mounted_file --exact --nocapture";
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
@@ -147,7 +146,7 @@ async fn on_a_mounted_file() {
     assert!(error.to_string().contains("mount its folder"), "{error}");
 }
 
-/// So that the death of one is seen by the other, who is told what happens to the lock.
+/// So the death of a process is seen under the other path, and messages arrive there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_to_a_file_leads_to_the_same_processes() {
     let file = OwnFile::new();
@@ -162,7 +161,7 @@ async fn a_link_to_a_file_leads_to_the_same_processes() {
     assert!(!link.with_file_name("link.db-processes").exists(), "each path has processes of its own");
 }
 
-/// Tries until the lock is taken, or is said to be somebody else's. Whoever it is taken from learns of it.
+/// Tries until the lock is taken, or is reported as held. The former holder learns of it.
 async fn take_from(holder: &mut Other, path: &Path) -> Option<Guard> {
     let (lock, started) = (job(path), Instant::now());
     loop {
@@ -191,9 +190,9 @@ async fn until_lost(holder: &mut Other) {
     }
 }
 
-/// Whoever began another log beside that of somebody would hold what that one holds, with the same token.
+/// A second log beside the one in use would grant the same lock, with the same token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_or_a_memory_that_was_deleted_is_begun_anew_when_those_who_had_it_have_noticed() {
+async fn a_deleted_log_or_shared_memory_is_begun_anew_once_its_users_noticed() {
     for lost in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
         let file = OwnFile::new();
         let mut holder = Other::start("hold", &file.path());
@@ -211,7 +210,7 @@ async fn a_log_or_a_memory_that_was_deleted_is_begun_anew_when_those_who_had_it_
 
 /// Under its new path it has another log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_was_moved_is_used_under_its_new_path_when_its_holders_have_noticed() {
+async fn a_moved_file_is_used_under_its_new_path_once_its_holders_noticed() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold", &file.path());
     let token: FencingToken = holder.says().parse().unwrap();
@@ -224,7 +223,7 @@ async fn a_file_that_was_moved_is_used_under_its_new_path_when_its_holders_have_
 
 /// PR32: and what was in the log of the former one is no part of the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_was_deleted_by_itself_is_another_one_in_which_nothing_of_it_is_left() {
+async fn a_file_deleted_without_its_log_is_made_anew_with_nothing_of_it_left() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold", &file.path());
     let token: FencingToken = holder.says().parse().unwrap();
@@ -237,9 +236,9 @@ async fn a_file_that_was_deleted_by_itself_is_another_one_in_which_nothing_of_it
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Nobody else could begin a log for as long as he has the former one.
+/// Nobody else could begin a log while that process has the former one open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_nothing_notices_too_that_the_log_was_deleted() {
+async fn an_idle_process_notices_too_that_the_log_was_deleted() {
     let file = OwnFile::new();
     let idle = Other::start("do nothing", &file.path());
     assert_eq!(idle.says(), "does nothing");
@@ -254,9 +253,9 @@ async fn whoever_does_nothing_notices_too_that_the_log_was_deleted() {
     }
 }
 
-/// Who has lost the file by which it is seen that he lives makes another one, which everything is his by that was.
+/// A process whose lock file was deleted makes another one, and takes over its own entries with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_death_of_a_holder_is_seen_although_the_folder_of_the_processes_was_deleted_before() {
+async fn the_death_of_a_holder_is_seen_although_its_folder_was_deleted() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold for long", &file.path());
     holder.says();
@@ -278,7 +277,7 @@ async fn the_death_of_a_holder_is_seen_although_the_folder_of_the_processes_was_
 
 /// The log and the shared memory come with the first of them, and go with the last: at no moment is that taken for damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_open_a_new_file_at_the_same_moment_and_leave_it_are_all_served() {
+async fn processes_that_open_and_leave_a_new_file_at_once_are_all_served() {
     const PROCESSES: usize = 8;
     for _ in 0..3 {
         let file = OwnFile::new();

@@ -84,7 +84,7 @@ fn write(path: &Path) {
     listen();
 }
 
-/// A hundred waiters, each of whom notes its turn in a file while it has it.
+/// A hundred waiters; each notes its turn in a file while it holds the lock.
 async fn crowd(path: &Path) {
     let (lock, turns) = (job(path), path.with_file_name("turns"));
     let waiters: Vec<_> = (0..CROWD / PROCESSES)
@@ -109,7 +109,7 @@ const PROCESSES: usize = 10;
 
 /// PR32: a client that slept while the file was voided has to be known again, or nobody would notice its death.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_a_file_that_was_voided_meanwhile_is_known_again_before_it_holds_anything() {
+async fn a_client_of_a_voided_file_joins_again_before_it_holds_anything() {
     let file = OwnFile::new();
     let lock = job(&file.path());
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -145,7 +145,7 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
     }
 }
 
-/// Those who look often are among the dead: those behind look at them, too.
+/// The processes that look often are among the dead: those behind look at them, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     let file = OwnFile::new();
@@ -190,7 +190,7 @@ async fn a_try_right_after_the_death_of_the_holder_gets_the_lock() {
         let guard = lock.try_acquire().await.unwrap().expect("its holder is dead");
         guard.release().await.unwrap();
     }
-    // And of the dead nothing is left but the one who is here.
+    // And the files of the dead processes are removed.
     let lock = job(&file.path());
     lock.queue().await.unwrap();
     let left = fs::read_dir(file.processes()).unwrap().count();
@@ -198,7 +198,7 @@ async fn a_try_right_after_the_death_of_the_holder_gets_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_is_stopped_is_not_dead_and_keeps_its_lock_until_its_ttl_ends() {
+async fn a_stopped_holder_keeps_its_lock_until_its_ttl_ends() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold briefly", &file.path());
     holder.says();
@@ -215,7 +215,7 @@ async fn a_holder_that_is_stopped_is_not_dead_and_keeps_its_lock_until_its_ttl_e
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_stopped_while_he_writes_is_named_and_costs_a_release_one_time_limit_and_not_two() {
+async fn a_stopped_writer_is_named_and_costs_a_release_one_time_limit() {
     let limit = Duration::from_secs(6);
     let file = OwnFile::new();
     let keeper = Keeper::start().unwrap();

@@ -1,4 +1,4 @@
-//! Those who use one file in one process have its threads, and what is open, in common.
+//! Clients of one file in one process share its threads and open files.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -48,7 +48,7 @@ async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Dura
     let held = all[0].acquire().await.unwrap();
     assert!(all[1].try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
-    // Whoever stays is not concerned by those who go.
+    // The clients that remain do not notice.
     drop(all.remove(0));
     for lock in &all {
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -88,7 +88,7 @@ fn counts(other: &Other) -> (usize, usize) {
 }
 
 #[test]
-fn ten_who_use_one_file_have_what_one_has_and_give_it_back() {
+fn ten_clients_of_one_file_have_what_one_has_and_give_it_back() {
     let file = OwnFile::new();
     let other = Other::start("alike", &file.path());
     let one = counts(&other);
@@ -99,7 +99,7 @@ fn ten_who_use_one_file_have_what_one_has_and_give_it_back() {
 
 /// A limit is said in errors, and kept by the one who waits for others.
 #[test]
-fn those_whose_settings_differ_have_each_their_own() {
+fn clients_whose_settings_differ_share_nothing() {
     let file = OwnFile::new();
     let other = Other::start("not alike", &file.path());
     let (one, two) = (counts(&other), counts(&other));

@@ -1,4 +1,4 @@
-//! [`ZkConfig`]: where the ensemble is, who we are there, and how long we wait for it.
+//! [`ZkConfig`]: the address of the ensemble, the credentials and the time limits.
 
 mod acl;
 
@@ -8,11 +8,11 @@ use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFil
 use serde::{Deserialize, Deserializer};
 use zookeeper_client::Acl;
 
-use crate::nodes::{Layout, Nodes, is_path};
+use crate::keys::{Keys, Layout, is_path};
 
 /// How to reach a ZooKeeper ensemble.
 ///
-/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+/// From a URL, in which characters with a meaning in URLs are percent-encoded:
 ///
 /// ```text
 /// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
@@ -31,7 +31,7 @@ use crate::nodes::{Layout, Nodes, is_path};
 /// assert_eq!(config.command_timeout, Duration::from_millis(500));
 /// assert!(!format!("{config} {config:?}").contains("secret"));
 ///
-/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// // The same from a file. A field that is left out has its default; an unknown one is an error.
 /// let same: ZkConfig = serde_json::from_str(
 ///     r#"{ "endpoints": ["zk-1", "zk-2:2181", "zk-3"], "user": "app", "password": "secret",
 ///          "chroot": "/app/locks", "command_timeout": "500ms" }"#,
@@ -40,16 +40,16 @@ use crate::nodes::{Layout, Nodes, is_path};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The password is in no `Debug`, `Display`, error or trace.
+/// The password appears in no `Debug`, `Display`, error or trace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ZkConfig {
-    /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. Tried in whatever order.
+    /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. The order does not matter.
     pub endpoints: Vec<Endpoint>,
     /// Whether to use TLS. Default: no. Takes the feature `tls`. The client of ZooKeeper uses the provider of cryptography that is
-    /// installed in rustls for the process: if there is none when the backend is made, ring is installed. Whoever wants
-    /// another one installs it before.
+    /// installed in rustls for the process. If there is none when the backend is made, ring is installed; to use another one, install it
+    /// before.
     pub tls: bool,
     /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
     /// when the backend is made.
@@ -62,38 +62,37 @@ pub struct ZkConfig {
     pub user: Option<String>,
     /// The password. Default: none. Only with `user`.
     pub password: Option<Password>,
-    /// A file with the password in its only line, instead of `password`: what stands in a URL, others may see. Default: none. Read once.
+    /// A file with the password in its only line, instead of `password`, for others may see what is in a URL. Default: none. Read once.
     pub password_file: Option<PathBuf>,
-    /// Who may do what with the nodes that are made: `creator`, everything to whoever makes them and nothing to others; `world`,
-    /// everything to everybody; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
+    /// The access rights to the nodes that are made: `creator` gives all rights to their maker and none to others; `world` gives all
+    /// rights to all clients; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
     /// `digest:app:qO…=:cdrwa` and `world:anyone:r`. Default: `creator` with a user or with `cert`, else `world`. All clients
-    /// that share locks need to create, delete, read and write. In a URL rules have a `;` between them.
+    /// that share locks need to create, delete, read and write. In a URL, rules are separated by `;`.
     pub acl: Vec<String>,
-    /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Made if it is not there.
+    /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Made if it does not exist.
     pub chroot: String,
-    /// The `tickTime` of the servers, or more. Default 2 s, which is theirs; 10 ms to 1 h. Sessions are of 6 ticks at the
-    /// least, and a proof of life counts only after a tick. If it is less than that of the servers, a guard may be valid for
+    /// The `tickTime` of the servers, or more. Default 2 s, like theirs; 10 ms to 1 h. A session has at least 6 ticks, and a
+    /// heartbeat counts only after another tick. If this is less than the `tickTime` of the servers, a guard may be valid for
     /// some time after its session has ended.
     #[serde(with = "lock_core::settings::duration")]
     pub tick: Duration,
     /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
     #[serde(with = "lock_core::settings::duration")]
     pub command_timeout: Duration,
-    /// How long opening a session may take, over all endpoints, from the name's resolution to the first answer. Default 2 s;
-    /// 10 ms to 1 h. A command that needs a new session can take this and twice `command_timeout`.
+    /// How long opening a session may take, over all endpoints, from the resolution of names to the first answer. Default 2 s;
+    /// 10 ms to 1 h. A command that needs a new session may take this plus twice `command_timeout`.
     #[serde(with = "lock_core::settings::duration")]
     pub connect_timeout: Duration,
-    /// With whose clients mutexes are shared. Default: those of this library alone.
+    /// Whose clients share mutexes with this library. Default: none.
     pub interop: Option<Interop>,
 }
 
-/// Whose clients stand in the same queues. See [`ZkConfig::interop`].
+/// Other clients that use the same queues. See [`ZkConfig::interop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Interop {
-    /// `InterProcessMutex` of Apache Curator: the name of a lock is the path that is given there, under the chroot. For
-    /// mutexes only.
+    /// `InterProcessMutex` of Apache Curator. The name of a lock is its path there, below the chroot. For mutexes only.
     Curator,
 }
 
@@ -175,7 +174,7 @@ impl ZkConfig {
         Ok(config)
     }
 
-    /// Checks every field, but opens no file. A backend does it first when it is made.
+    /// Checks every field, but opens no file. Making a backend does this first.
     ///
     /// # Errors
     /// [`ConfigError`] names the first field that is wrong.
@@ -209,14 +208,14 @@ impl ZkConfig {
         Login { user: &self.user, password: &self.password, password_file: &self.password_file }
     }
 
-    /// Who may do what with the nodes that are made. A server knows a client by its user, or by its certificate.
+    /// The access rights to the nodes that are made. A server knows a client by its user or by its certificate.
     pub(crate) fn rights(&self) -> Result<Vec<Acl>, ConfigError> {
         acl::read(&self.acl, self.user.is_some() || self.cert.is_some())
     }
 
-    pub(crate) fn nodes(&self) -> Nodes {
+    pub(crate) fn keys(&self) -> Keys {
         let layout = if self.interop.is_some() { Layout::Curator } else { Layout::Own };
-        Nodes::new(&self.chroot, layout)
+        Keys::new(&self.chroot, layout)
     }
 
     /// `host:port` of one of the endpoints.
@@ -240,7 +239,7 @@ impl ZkConfig {
 
 impl<'de> Deserialize<'de> for ZkConfig {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
-        // The derived one, which is not that of the trait.
+        // The derived method, which is not that of the trait.
         Self::deserialize(ByName(format))
     }
 }

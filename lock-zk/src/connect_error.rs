@@ -1,4 +1,4 @@
-//! [`ConnectError`]: why there is no backend.
+//! [`ConnectError`]: why connecting failed.
 
 use lock_core::{BackendError, settings::ConfigError};
 

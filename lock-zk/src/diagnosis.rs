@@ -1,4 +1,4 @@
-//! Facts about the ensemble, and what is wrong with it for locks.
+//! Facts about the ensemble, and problems that it has with locks.
 
 use futures_util::future::join_all;
 use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
@@ -6,45 +6,45 @@ use tokio::sync::oneshot;
 use zookeeper_client::{Acl, Permission};
 
 use crate::{
-    ZooKeeper,
-    connection::by,
+    ZkConfig,
     error::{Failure, STORE},
-    session::Session,
+    session::{Session, Sessions},
 };
 
-/// The oldest version that has all that is asked of it: containers, and the list of a session's own nodes.
+/// The oldest version with all features that are needed: containers, and the list of a session's own nodes.
 const OLDEST: (u32, u32) = (3, 6);
 
-/// The oldest series that is still mended.
+/// The oldest series that is still maintained.
 const MAINTAINED: (u32, u32) = (3, 8);
 
-/// Whether a server gives us a session, is new enough, and lets us write under the chroot: a session writes there first of all.
-pub(crate) async fn check(zookeeper: &ZooKeeper) -> Result<(), BackendError> {
-    let _session = zookeeper.sessions.any().await?;
-    let told = servers(zookeeper).await;
-    // One that does not tell may be told not to.
-    let old = told.iter().flatten().filter_map(|told| version(told)).find(|(_, number)| *number < OLDEST);
+/// Checks that a server opens a session, is new enough, and lets us write under the chroot. Opening a session includes a write.
+pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
+    let _session = sessions.any().await?;
+    let statuses = statuses(sessions).await;
+    // A server may be configured not to tell.
+    let old =
+        statuses.iter().flatten().filter_map(|status| version(status)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
-        let message = format!("{}: version {text} is too old: use 3.8 or later", zookeeper.config);
+        let message = format!("{}: version {text} is too old: use 3.8 or later", sessions.config());
         return Err(BackendError::new(STORE, Kind::Unsupported, message).advised());
     }
     Ok(())
 }
 
-pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, BackendError> {
-    let session = zookeeper.sessions.shortest().await?;
-    let told = servers(zookeeper).await;
-    let config = &zookeeper.config;
-    let answer = told.iter().flatten().count();
-    let version_of = |told: &String| version(told).map(|(text, _)| text);
+pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
+    let session = sessions.shortest().await?;
+    let statuses = statuses(sessions).await;
+    let config = sessions.config();
+    let answer = statuses.iter().flatten().count();
+    let version_of = |status: &String| version(status).map(|(text, _)| text);
     let mut diagnosis = Diagnosis::default();
     diagnosis.facts = vec![
         ("store", "zookeeper".to_owned()),
-        ("version", told.iter().flatten().find_map(version_of).unwrap_or_else(|| "not told".to_owned())),
+        ("version", statuses.iter().flatten().find_map(version_of).unwrap_or_else(|| "not told".to_owned())),
         ("session", format!("{:#x}", session.id)),
         ("shortest session", format!("{:?}", session.granted())),
         ("tick", format!("{:?}", config.tick)),
-        ("endpoints that tell about themselves", format!("{answer} of {}", told.len())),
+        ("endpoints that tell about themselves", format!("{answer} of {}", statuses.len())),
     ];
     let least = config.tick * 6;
     if session.granted() != least {
@@ -54,11 +54,11 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
             session.granted()
         ));
     }
-    diagnosis.problems.extend(rights(zookeeper, &session).await);
-    for (endpoint, told) in told.iter().enumerate() {
+    diagnosis.problems.extend(rights(config, &session).await);
+    for (endpoint, status) in statuses.iter().enumerate() {
         let address = config.address(endpoint);
-        match told {
-            Ok(told) => server_problems(&mut diagnosis.problems, &address, told),
+        match status {
+            Ok(status) => server_problems(&mut diagnosis.problems, &address, status),
             Err(failure) => diagnosis.problems.push(format!(
                 "{address} does not tell about itself ({failure}): start it, take it from the list of endpoints, or add `srvr` to \
                  its `4lw.commands.whitelist`"
@@ -68,24 +68,24 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
     Ok(diagnosis)
 }
 
-/// What is to be said if others may take locks away, make entries or end sessions.
-async fn rights(zookeeper: &ZooKeeper, session: &Session) -> Vec<String> {
-    let nodes = zookeeper.config.nodes();
-    let own = [nodes.locks(), nodes.sessions(), nodes.evictions()];
-    // As the servers write down who we are: what a session has made is its own.
-    let Ok(ours) = acl(session, &nodes.session(session.id)).await else { return Vec::new() };
+/// The problems if others may release locks, create entries or end sessions.
+async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
+    let keys = config.keys();
+    let own = [keys.locks(), keys.sessions(), keys.evictions()];
+    // Our own identity, as the servers write it: that of the maker of our session's node.
+    let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
     let (mut open, mut taken) = (Vec::new(), Vec::new());
-    for path in [nodes.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
+    for path in [keys.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
         match acl(session, path).await {
             Ok(acl) if acl.iter().any(is_for_everybody) => open.push(path),
             Ok(acl) if acl.iter().any(|one| ours.iter().any(|ours| is_same(ours, one))) => {}
             Ok(_) => taken.push(path),
-            // Who may not read them has none.
+            // Without the right to read them there is no other right.
             Err(failure) if *failure.kind() == Kind::Denied => taken.push(path),
             Err(_) => {}
         }
     }
-    // With Curator's locks, the one is the other.
+    // With Curator's layout, two of the paths are the same.
     open.dedup();
     taken.dedup();
     let open = (!open.is_empty()).then(|| {
@@ -98,7 +98,7 @@ async fn rights(zookeeper: &ZooKeeper, session: &Session) -> Vec<String> {
     });
     let taken = (!taken.is_empty()).then(|| {
         format!(
-            "{} belongs to somebody else, who may shut us out or delete what is under it: let an operator give it the rights of the \
+            "{} belongs to somebody else, who may deny us access or delete what is under it: let an operator give it the rights of the \
              other nodes (`setAcl`), or use another chroot",
             taken.join(", ")
         )
@@ -115,13 +115,14 @@ fn may_change(acl: &Acl) -> bool {
     changes.iter().any(|change| acl.permission().has(*change))
 }
 
-/// Whether an entry lets clients change something that have not shown who they are: all programs of a machine share its address, and so
-/// does a machine that claims to have it.
+/// Whether an entry lets unauthenticated clients change something. All programs of a machine share its address, and another machine may
+/// claim it.
 fn is_for_everybody(acl: &Acl) -> bool {
     matches!(acl.scheme(), "world" | "ip") && may_change(acl)
 }
 
-/// Whether an entry lets the same one change something. Who has no right to change it is shown the names of users, and an `x` for the rest.
+/// Whether both entries let the same identity change something. Without the right to change it, only the name of a user is shown, with an
+/// `x` for the rest.
 fn is_same(ours: &Acl, other: &Acl) -> bool {
     let user = |acl: &Acl| acl.id().split(':').next().map(str::to_owned);
     let is_masked = other.scheme() == "digest" && other.id().ends_with(":x");
@@ -129,48 +130,49 @@ fn is_same(ours: &Acl, other: &Acl) -> bool {
     ours.scheme() == other.scheme() && is_same && may_change(ours) && may_change(other)
 }
 
-fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
-    if told.contains("not currently serving requests") {
+fn server_problems(problems: &mut Vec<String>, address: &str, status: &str) {
+    if status.contains("not currently serving requests") {
         problems.push(format!(
             "{address} serves no requests: see that a majority of the servers runs and is connected"
         ));
-    } else if told.contains("Mode: read-only") {
+    } else if status.contains("Mode: read-only") {
         problems.push(format!("{address} is cut off from the majority and only reads: connect it"));
-    } else if told.contains("is not in the whitelist") {
+    } else if status.contains("is not in the whitelist") {
         problems
             .push(format!("{address} does not tell its version: add `srvr` to its `4lw.commands.whitelist`"));
     }
-    if let Some((text, _)) = version(told).filter(|(_, number)| *number < MAINTAINED) {
-        problems
-            .push(format!("{address} has version {text}, which is not mended any more: use 3.8 or later"));
+    if let Some((text, _)) = version(status).filter(|(_, number)| *number < MAINTAINED) {
+        problems.push(format!(
+            "{address} has version {text}, which is not maintained any more: use 3.8 or later"
+        ));
     }
 }
 
-/// What each server tells about itself.
-async fn servers(zookeeper: &ZooKeeper) -> Vec<Result<String, Failure>> {
-    join_all((0..zookeeper.config.endpoints.len()).map(|endpoint| srvr(zookeeper, endpoint))).await
+/// The status of each server.
+async fn statuses(sessions: &Sessions) -> Vec<Result<String, Failure>> {
+    join_all((0..sessions.config().endpoints.len()).map(|endpoint| status_of(sessions, endpoint))).await
 }
 
-async fn srvr(zookeeper: &ZooKeeper, endpoint: usize) -> Result<String, Failure> {
-    let (keeper, limit) = (&zookeeper.keeper, zookeeper.config.connect_timeout);
-    let route = zookeeper.sessions.route().clone();
+async fn status_of(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
+    let (keeper, limit) = (sessions.keeper(), sessions.config().connect_timeout);
+    let ensemble = sessions.ensemble().clone();
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {
-        // Nobody may wait for it any more.
-        let _ = done.send(route.ask(endpoint).await);
+        // Perhaps nothing waits for it any more.
+        let _ = done.send(ensemble.server_status(endpoint).await);
     });
-    match by(keeper, until, answer).await {
-        Some(Ok(Ok(told))) => Ok(told),
+    match keeper.timeout_at(until, answer).await {
+        Some(Ok(Ok(status))) => Ok(status),
         Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, excerpt(format_args!("{error}")))),
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
         None => Err(Failure::timed_out("the question", limit)),
     }
 }
 
-/// The version that a server tells: as it writes it, and major and minor.
-fn version(told: &str) -> Option<(String, (u32, u32))> {
-    let text = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+/// The version in a status: as the server writes it, and as major and minor numbers.
+fn version(status: &str) -> Option<(String, (u32, u32))> {
+    let text = status.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     let text = text.split(['-', ',', ' ']).next()?;
     let mut parts = text.split('.');
     let number = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -183,8 +185,8 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_a_server_tells() {
-        let told = "Zookeeper version: 3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19\nMode: standalone\n";
-        assert_eq!(version(told), Some(("3.9.4".into(), (3, 9))));
+        let status = "Zookeeper version: 3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19\nMode: standalone\n";
+        assert_eq!(version(status), Some(("3.9.4".into(), (3, 9))));
         assert_eq!(version("This ZooKeeper instance is not currently serving requests"), None);
         let (text, number) = version("Zookeeper version: 3.5.\u{1b}[2J\u{202e}").unwrap();
         assert_eq!((text.as_str(), number), ("3.5.\\u{1b}[2J\\u{202e}", (3, 5)));

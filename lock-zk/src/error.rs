@@ -1,40 +1,41 @@
-//! What went wrong between us and the ensemble, as a [`BackendError`].
+//! [`Failure`]: what went wrong, before it becomes a [`BackendError`].
 
 use std::{fmt, time::Duration};
 
 use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use zookeeper_client::Error;
 
-use crate::link::NEVER_SENT;
-
-/// What [`BackendError`]s of this store call it.
+/// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "zookeeper";
 
-/// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
+/// The error of a request that certainly was not sent and will not be. The client of ZooKeeper never answers a request with it.
+pub(crate) const NEVER_SENT: Error = Error::NoHosts;
+
+/// Why a request failed, which may have been carried out all the same. Cloned for everything that waits for the same outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     unsent: bool,
-    /// The message says what to do.
+    /// The message says what to do about it.
     advised: bool,
     cause: Cause,
 }
 
-/// What has to be done about a failure, beyond telling.
+/// What a failure means for the request and the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The node that was named, or the one above it, is not there.
     NoNode,
-    /// The node is there already.
+    /// The node exists already.
     NodeExists,
-    /// The session is over.
+    /// The session has ended.
     SessionGone,
-    /// The server said that it did not do it.
+    /// The server refused the request.
     Refused,
-    /// There was no connection, and now there is another client: it can be sent there.
+    /// There was no connection, and now there is another client: the request can be sent there.
     NeverSent,
-    /// It may have been carried out (Z3).
+    /// The request may have been carried out (Z3).
     Unknown,
 }
 
@@ -43,18 +44,18 @@ impl Failure {
         Self { kind, message: message.into(), unsent: false, advised: false, cause: Cause::Unknown }
     }
 
-    /// What the client of ZooKeeper said. Whatever is not an error code of the server leaves it open what became of the
-    /// request (Z3).
+    /// From an error of the client of ZooKeeper. Unless it is an error code of the server, it leaves open what became of the request
+    /// (Z3).
     pub(crate) fn of(error: &Error) -> Self {
         let (kind, cause) = match error {
             error if *error == NEVER_SENT => (Kind::Unreachable, Cause::NeverSent),
             Error::NoNode => (Kind::Protocol, Cause::NoNode),
             Error::NodeExists => (Kind::Protocol, Cause::NodeExists),
-            // A session that was moved is used by somebody else, from elsewhere: it is not ours any more.
+            // A session that was moved is in use on another connection.
             Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
                 (Kind::Unavailable, Cause::SessionGone)
             }
-            // The client's own words for: its task is gone, though nobody closed it. So the keeper is.
+            // The client says so when its task is gone without having been closed: the keeper has ended.
             Error::UnexpectedError(said) if said.starts_with("expect error state") => {
                 (Kind::Unavailable, Cause::SessionGone)
             }
@@ -83,12 +84,12 @@ impl Failure {
         Self::new(Kind::TimedOut, format!("{doing} was not done within {limit:?}"))
     }
 
-    /// The session is over, so nothing was sent on it.
+    /// The session has ended, so nothing was sent.
     pub(crate) fn session_gone() -> Self {
         Self { cause: Cause::SessionGone, ..Self::new(Kind::Unavailable, "the session has ended") }.unsent()
     }
 
-    /// The same failure of a request that certainly never left.
+    /// The same failure, of a request that certainly was not sent.
     pub(crate) fn unsent(mut self) -> Self {
         self.unsent = true;
         self
@@ -100,7 +101,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, with what it was about.
+    /// The same failure, with what it is about in front of its message.
     pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -114,12 +115,17 @@ impl Failure {
         self.cause
     }
 
-    /// Whether nobody answered, as where the ensemble is away.
+    /// Whether there was no answer, as when the ensemble is away.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
     }
 
-    /// Whether it is certain that the request did nothing, and will not.
+    /// Whether the ensemble itself says that the session does not exist.
+    pub(crate) fn is_end_of_session(&self) -> bool {
+        self.cause == Cause::SessionGone && self.kind != Kind::Denied
+    }
+
+    /// Whether the request certainly did nothing and will do nothing.
     pub(crate) fn is_an_answer(&self) -> bool {
         self.unsent || self.cause != Cause::Unknown
     }
@@ -141,10 +147,7 @@ impl From<Failure> for BackendError {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{Keeper, LockName};
-
     use super::*;
-    use crate::{ZkConfig, ZooKeeper};
 
     #[test]
     fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
@@ -152,11 +155,6 @@ mod tests {
         let explained = BackendError::from(failure.about("zk://h:1").unsent()).explained().to_string();
         let trouble = "the store lacks something that is needed";
         assert_eq!(explained, format!("{trouble} (zookeeper: zk://h:1: it is too short; raise it)"));
-        let config = ZkConfig::from_url("zk://h:1/app?interop=curator").unwrap();
-        let zookeeper = ZooKeeper::new(config, &Keeper::start().unwrap()).unwrap();
-        let error = zookeeper.container(&LockName::new("a//b").unwrap()).unwrap_err();
-        let said = "with apache curator the name of a lock is a path: steps with a `/` between them";
-        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: {said})"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Locks on a ZooKeeper ensemble, for the `lock-core` crate.
 //!
-//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. To take a
-//! free lock is one round trip, to give it back one delete. Who waits watches the one ahead, and is the holder when that one
-//! goes: mostly without asking anything more than whether its own node is there.
+//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. Taking a free
+//! lock takes one round trip, and releasing it one delete. A waiter watches the entry ahead and is the holder when that leaves; usually
+//! all that it asks then is whether its own node is still there.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,35 +25,22 @@
 //! | locks that are shared with Apache Curator | [`ZkConfig::interop`] |
 //! | what is stored, what it costs, which versions of ZooKeeper | `docs/backends/zookeeper.md` |
 
-mod alarms;
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
 mod diagnosis;
-mod enter;
 mod error;
 mod guarantees;
-mod held;
-mod limits;
-mod line;
-mod link;
-mod nodes;
-mod operator;
-mod renew;
-mod row;
+mod keys;
+mod notify;
+mod queue;
 mod session;
-mod sight;
-mod tally;
-mod tls;
-mod vigil;
-mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 
 pub use self::{
-    backend::ZooKeeper,
+    backend::{HeldNode, ZooKeeper},
     config::{Interop, ZkConfig},
     connect_error::ConnectError,
-    held::HeldNode,
 };

@@ -8,7 +8,7 @@ use lock_zk::{ZkConfig, ZooKeeper};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 #[test]
-fn whoever_has_chosen_a_provider_keeps_it() {
+fn a_provider_that_the_program_has_chosen_is_kept() {
     aws_lc_rs::default_provider().install_default().unwrap();
     let chosen = Arc::clone(CryptoProvider::get_default().unwrap());
     let authority = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

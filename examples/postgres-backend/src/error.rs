@@ -1,4 +1,4 @@
-//! What trouble of the server means for a lock.
+//! What an error of the server means for a lock.
 
 use std::{error::Error as _, io, time::Duration};
 
@@ -7,8 +7,8 @@ use tokio_postgres::{Error, error::SqlState};
 
 pub(crate) const STORE: &str = "postgres";
 
-/// What the client or the server says, in the words of `lock-core`. It never has a password in it.
-pub(crate) fn of(error: Error) -> BackendError {
+/// An error of the client library or the server, as one of `lock-core`. It never has a password in it.
+pub(crate) fn from_postgres(error: Error) -> BackendError {
     let message = match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
         (None, Some(source)) => format!("{error}: {source}"),
@@ -34,13 +34,13 @@ fn kind(error: &Error) -> Kind {
     }
 }
 
-/// Whether the connection that said so is of no use any more.
+/// Whether the connection is of no use after this error.
 pub(crate) fn ends_connection(error: &Error) -> bool {
     matches!(kind(error), Kind::Unreachable)
         || error.code().is_some_and(|code| code.code().starts_with("57P"))
 }
 
-/// Whether the schema, or a part of it, is not there.
+/// Whether the schema, or a part of it, is missing.
 pub(crate) fn is_missing(error: &Error) -> bool {
     let missing = [&SqlState::UNDEFINED_FUNCTION, &SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME];
     error.code().is_some_and(|code| missing.contains(&code))
@@ -50,8 +50,8 @@ pub(crate) fn timed_out(what: &str, limit: Duration) -> BackendError {
     BackendError::new(STORE, Kind::TimedOut, format!("{what} was not answered within {limit:?}"))
 }
 
-/// An answer that no function of ours gives.
-pub(crate) fn not_ours(what: &str) -> BackendError {
+/// The error for an answer that no function of ours gives.
+pub(crate) fn unexpected(what: &str) -> BackendError {
     let message =
         format!("{what} in an answer is none that this library writes; see what else writes to its schema");
     BackendError::new(STORE, Kind::Protocol, message).advised()

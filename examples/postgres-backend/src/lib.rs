@@ -17,16 +17,19 @@
 //! | file | what |
 //! |---|---|
 //! | `schema.sql` | the data, and each verb as a function: one transaction, one round trip |
-//! | `backend.rs` | [`Postgres`]: what the functions are asked, and what their answers mean |
-//! | `operator.rs` | the same for people and tools |
-//! | `link.rs` | a request and its answer, in time |
-//! | `session.rs` | the connection: opened when it is needed, watched, given up in time; hints come on it |
-//! | `error.rs` | what trouble of the server means for a lock |
+//! | `backend/mod.rs` | [`Postgres`]: calls the functions, and reads their answers |
+//! | `backend/operator.rs` | the queues for people and tools, and the diagnosis |
+//! | `client.rs` | sends a request, and waits for its answer for a limited time |
+//! | `reply.rs` | values of an answer, as `lock-core` has them |
+//! | `session.rs` | the connection: opened on demand, checked, and given up in time; hints arrive on it |
+//! | `error.rs` | what an error of the server means for a lock |
+//! | `guarantees.rs` | what this store promises, and what breaks it |
 
 mod backend;
+mod client;
 mod error;
-mod link;
-mod operator;
+mod guarantees;
+mod reply;
 mod session;
 
 pub use self::backend::Postgres;

@@ -1,5 +1,5 @@
--- All that the store is: a queue of leases in a table, a sequence that numbers them, and one function for each verb.
--- A call of a function is one transaction and one round trip: whatever becomes of a client, nothing is left half done.
+-- The whole store: a queue of leases in a table, a sequence that numbers them, and one function for each verb.
+-- A call of a function is one transaction and one round trip: if a client dies, nothing is left half done.
 --
 -- Everything stands in the schema that comes first in `search_path`.
 
@@ -17,15 +17,15 @@ CREATE TABLE IF NOT EXISTS entries (
     hash     bigint NOT NULL GENERATED ALWAYS AS (hashtextextended(encode(name, 'hex'), 0)) STORED
 );
 
--- An index has no room for a long name. Whoever asks for a hash asks for the name, too.
+-- An index has no room for a long name. A query by hash compares the name, too.
 CREATE INDEX IF NOT EXISTS entries_of_a_name ON entries (hash, token);
 
--- Entries that left while a request to create them was in doubt. It finds the door closed (PR08).
-CREATE TABLE IF NOT EXISTS doors (
+-- Entries that left while a request to create them was in doubt. One that arrives late finds the tombstone, and creates nothing (PR08).
+CREATE TABLE IF NOT EXISTS tombstones (
     entry        text PRIMARY KEY,
-    closed_until timestamptz NOT NULL
+    kept_until   timestamptz NOT NULL
 );
-CREATE INDEX IF NOT EXISTS doors_to_open ON doors (closed_until);
+CREATE INDEX IF NOT EXISTS tombstones_to_forget ON tombstones (kept_until);
 
 -- Tokens grow over the loss of all this, too, unless the clock was set back (C2).
 DO $$
@@ -41,8 +41,8 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(encode(the_name, 'hex'), 0)
 CREATE OR REPLACE FUNCTION microseconds(span interval) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM span) * 1000000)::bigint $$;
 
--- The start of every verb: nobody else is at this queue until the transaction ends, and the dead are out of it.
--- Gives the time by which the verb judges. Read before the lock is had, it could be that of long ago (PR06).
+-- The start of every verb: locks the queue until the transaction ends, and removes expired entries.
+-- Returns the time by which the verb judges. It is read after the lock is taken: before, it could be out of date (PR06).
 CREATE OR REPLACE FUNCTION begin_verb(the_name bytea) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -54,8 +54,8 @@ BEGIN
     RETURN now;
 END $$;
 
--- The end of every verb: admits all who now fit, and tells each of them when the transaction is committed, but for one
--- who is being answered (PR11). The rule is that of `lock_core::admission::admitted`.
+-- The end of every verb: admits all entries that now fit, and notifies each of them when the transaction is committed, except the
+-- one that gets the answer (PR11). The rule is that of `lock_core::admission::admitted`.
 CREATE OR REPLACE FUNCTION end_verb(the_name bytea, answered text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -92,7 +92,7 @@ BEGIN
         standing := 'gone';
     ELSIF me.token IS NOT NULL THEN
         UPDATE entries e SET expires = greatest(e.expires, lease_end) WHERE e.token = me.token;
-    ELSIF EXISTS (SELECT FROM doors d WHERE d.entry = the_entry AND d.closed_until > now) THEN
+    ELSIF EXISTS (SELECT FROM tombstones t WHERE t.entry = the_entry AND t.kept_until > now) THEN
         standing := 'gone';
     ELSE
         SELECT coalesce(sum(e.permits), 0), min(e.kind), min(e.size) INTO taken, found_kind, found_size FROM entries e
@@ -110,7 +110,7 @@ BEGIN
     IF standing IS NULL THEN
         token := me.token;
         SELECT CASE WHEN e.admitted THEN 'admitted' ELSE 'waiting' END INTO standing FROM entries e WHERE e.token = me.token;
-        -- It died meanwhile, and was swept away.
+        -- It expired meanwhile, and was removed by sweep().
         standing := coalesce(standing, 'gone');
     END IF;
     IF standing = 'waiting' THEN
@@ -118,8 +118,8 @@ BEGIN
     END IF;
 END $$;
 
--- What a waiter is told: how many stand ahead, the label of the first, and in how many microseconds a lease ends that keeps
--- it out. Those are the nearest whose permits, with its own, are more than there are (PR15).
+-- What a waiter is told: how many entries are ahead, the label of the first, and in how many microseconds a lease ends that keeps
+-- it out. Those are the nearest ones ahead whose permits, with its own, exceed the limit (PR15).
 CREATE OR REPLACE FUNCTION view_from(me entries, now timestamptz, OUT ahead bigint, OUT holder bytea, OUT look_again bigint)
 LANGUAGE sql AS $$
     SELECT count(*), (array_agg(label ORDER BY token))[1],
@@ -152,8 +152,8 @@ BEGIN
     RETURN renewed;
 END $$;
 
--- Whether it was there. `doubt`: for how long a late request to create it finds the door closed. `evicted`: somebody else
--- made it leave, so its client is told.
+-- Returns whether the entry was there. `doubt`: for how long a tombstone stops a late request to create it. `evicted`: an operator
+-- removes it, so its client is notified.
 CREATE OR REPLACE FUNCTION leave(the_name bytea, the_entry text, doubt bigint, evicted boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -161,8 +161,8 @@ DECLARE
     its_channel text;
 BEGIN
     IF doubt IS NOT NULL THEN
-        INSERT INTO doors VALUES (the_entry, now + doubt * interval '1 microsecond')
-            ON CONFLICT (entry) DO UPDATE SET closed_until = excluded.closed_until;
+        INSERT INTO tombstones VALUES (the_entry, now + doubt * interval '1 microsecond')
+            ON CONFLICT (entry) DO UPDATE SET kept_until = excluded.kept_until;
     END IF;
     DELETE FROM entries WHERE hash = hash_of(the_name) AND name = the_name AND entry = the_entry
         RETURNING channel INTO its_channel;
@@ -171,8 +171,8 @@ BEGIN
     END IF;
     PERFORM end_verb(the_name, NULL);
     IF doubt IS NOT NULL THEN
-        -- Last of all, so that nobody waits for somebody who waits.
-        PERFORM open_doors();
+        -- At the end, so that the locks on tombstones are held only briefly.
+        PERFORM forget_tombstones();
     END IF;
     RETURN its_channel IS NOT NULL;
 END $$;
@@ -189,21 +189,21 @@ BEGIN
         FROM entries e WHERE e.hash = hash_of(the_name) AND e.name = the_name ORDER BY e.token;
 END $$;
 
--- Forgets doors that no request can be on its way to any more. The time is that of the statement: an index cannot be asked
+-- Forgets tombstones that no late request can need any more. The time is that of the statement: an index cannot be asked
 -- by a clock that goes on.
-CREATE OR REPLACE FUNCTION open_doors() RETURNS void
+CREATE OR REPLACE FUNCTION forget_tombstones() RETURNS void
 LANGUAGE sql AS $$
-    DELETE FROM doors WHERE entry IN (
-        SELECT entry FROM doors WHERE closed_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
+    DELETE FROM tombstones WHERE entry IN (
+        SELECT entry FROM tombstones WHERE kept_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
 $$;
 
--- Takes away the dead, of names for which nobody asks any more, too: whoever connects does it, and whoever lists. Those who
--- are being looked at are left to whoever looks.
+-- Removes expired entries, also of names that nobody uses any more. It is called for each new connection and by list(). Rows that
+-- another transaction has locked are left to it.
 CREATE OR REPLACE FUNCTION sweep() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM entries WHERE token IN (
         SELECT token FROM entries WHERE expires <= clock_timestamp() FOR UPDATE SKIP LOCKED);
-    SELECT open_doors();
+    SELECT forget_tombstones();
 $$;
 
 CREATE OR REPLACE FUNCTION list(prefix bytea) RETURNS SETOF bytea

@@ -1,17 +1,18 @@
-//! [`Session`]: one connection, from its opening to its end.
+//! [`Session`]: one connection, from its opening to its end. [`Sessions`]: the current one.
 
 use std::{
     fmt,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::{AbortHandle, Abortable};
-use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Switchboard, SystemEntropy};
+use lock_core::sync::Mutex;
+use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy};
 use tokio::{
     runtime::Runtime,
     sync::SetOnce,
@@ -22,40 +23,40 @@ use tokio_postgres::{
     tls::NoTlsStream,
 };
 
-use crate::{
-    error::{self, STORE, timed_out},
-    link::LIMIT,
-};
+use crate::error::{self, STORE, timed_out};
 
-/// How often a connection is tried that somebody waits on for hints, and how long it may take to answer.
+/// How long the server may take to answer, and as long again if a connection has to be opened first.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often the connection is checked while a waiter listens for hints, and how long the answer may take.
 const PING_EVERY: Duration = Duration::from_secs(1);
-const PING_LIMIT: Duration = Duration::from_millis(1500);
+const PING_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// How long to wait before a connection is opened, in ms, after so many that could not be, and after more. So a server that is away is
-/// asked twice in a second at the most, however many wait: they share what comes of it.
-const PAUSES: [u64; 6] = [0, 50, 100, 200, 400, 500];
+/// The pause before a connection is opened, in ms, by the number of failures before it. So a server that is away gets at most two attempts
+/// a second, however many callers wait: they share the result.
+const CONNECT_PAUSES: [u64; 6] = [0, 50, 100, 200, 400, 500];
 
-/// How long it may take to make the schema, or to wait for somebody else who makes it: dozens of statements, once in its life.
-const MAKING_LIMIT: Duration = Duration::from_secs(10);
+/// How long creating the schema may take, or waiting for another client that creates it: dozens of statements, once.
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What stands in the schema. Another version of it is left alone.
+/// The format of the schema, which is its comment. A schema of another format is left alone.
 const FORMAT: &str = "distlock 1";
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// The connection that there is, and what all that come after each other share.
+/// The current connection, and what it shares with its successors.
 pub(crate) struct Sessions {
     server: Config,
-    /// As it is written in statements.
+    /// Quoted for statements.
     schema: String,
     /// Where hints for this client are sent.
     channel: String,
-    board: Switchboard,
-    /// So many connections in a row could not be opened.
+    notifier: Notifier,
+    /// How many attempts to connect have failed in a row.
     failures: AtomicUsize,
     current: Mutex<Option<Arc<Session>>>,
 }
 
-/// A connection that is being opened, is open, or is over. It ends when nobody has it any more.
+/// A connection that is being opened, is open, or has ended. Dropping the last reference closes it.
 pub(crate) struct Session {
     client: SetOnce<Result<Client, BackendError>>,
     task: AbortHandle,
@@ -67,24 +68,24 @@ impl Sessions {
             server,
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             channel: format!("distlock_{:032x}", SystemEntropy.bits()),
-            board: Switchboard::default(),
+            notifier: Notifier::default(),
             failures: AtomicUsize::new(0),
             current: Mutex::default(),
         }
     }
 
     /// Where waiters listen.
-    pub(crate) fn board(&self) -> &Switchboard {
-        &self.board
+    pub(crate) fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
     pub(crate) fn channel(&self) -> &str {
         &self.channel
     }
 
-    /// The connection that there is, or one that is being opened from now on.
+    /// The current connection. If there is none, starts to open one.
     pub(crate) fn current(self: &Arc<Self>, runtime: &Runtime) -> Arc<Session> {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if let Some(session) = &*current {
             return Arc::clone(session);
         }
@@ -92,30 +93,30 @@ impl Sessions {
         let session = Arc::new(Session { client: SetOnce::new(), task });
         *current = Some(Arc::clone(&session));
         drop(current);
-        let ending = Ending { session: Arc::downgrade(&session), shared: Arc::clone(self) };
-        runtime.spawn(Abortable::new(run(ending), registration));
+        let end = SessionEnd { session: Arc::downgrade(&session), shared: Arc::clone(self) };
+        runtime.spawn(Abortable::new(run(end), registration));
         session
     }
 
-    /// Gives a connection no more requests. It goes on until those that it has are answered or given up.
+    /// Sends no more requests on a connection. Those under way go on until they are answered or given up.
     pub(crate) fn retire(&self, session: &Arc<Session>) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
             return;
         }
         let retired = current.take();
         drop(current);
-        // Hints may be missed from now on: whoever waits opens the next connection. But nobody is told to hurry who could
-        // not connect at all.
+        // Hints may be missed from now on: the waiters look again, and open the next connection. After a connection that never opened
+        // they would all try again at once, for ever: so they are not told.
         if matches!(session.client.get(), Some(Ok(_))) {
-            self.board.changed_for_all();
+            self.notifier.changed_for_all();
         }
         drop(retired);
     }
 
-    /// It was only slow. If the next one is slow, too, and not open yet, nothing is better than this.
-    pub(crate) fn take_back(&self, session: &Arc<Session>) {
-        let mut current = self.lock();
+    /// Takes back a connection that was only slow, unless the next one is open already.
+    pub(crate) fn reinstate(&self, session: &Arc<Session>) {
+        let mut current = self.current.lock();
         if current.as_ref().is_none_or(|current| !current.client.initialized()) {
             let other = current.replace(Arc::clone(session));
             drop(current);
@@ -124,25 +125,20 @@ impl Sessions {
     }
 
     /// `ENTRY TOKEN` was admitted; `ENTRY` alone may have been lost.
-    fn heard(&self, payload: &str) {
+    fn on_notification(&self, payload: &str) {
         let (entry, token) =
             payload.split_once(' ').map_or((payload, None), |(entry, token)| (entry, Some(token)));
         let Ok(entry) = entry.parse() else { return };
         match token.map(str::parse::<FencingToken>) {
-            Some(Ok(token)) => self.board.send(entry, Hint::Admitted { token }),
+            Some(Ok(token)) => self.notifier.send(entry, Hint::Admitted { token }),
             Some(Err(_)) => {}
-            None => self.board.alarm(entry),
+            None => self.notifier.alarm(entry),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
-        // Nothing panics while it is held.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Session {
-    /// What requests are sent by, as soon as it is open.
+    /// The client that sends requests, as soon as the connection is open.
     ///
     /// # Errors
     /// Why it could not be opened.
@@ -152,63 +148,66 @@ impl Session {
 }
 
 /// Opens a connection, and drives it until it ends.
-async fn run(ending: Ending) {
-    let shared = Arc::clone(&ending.shared);
+async fn run(end: SessionEnd) {
+    let shared = Arc::clone(&end.shared);
     let (client, connection) = match connect(&shared).await {
         Ok(connected) => connected,
-        Err(error) => return ending.publish(Err(error)),
+        Err(error) => return end.publish(Err(error)),
     };
     let work = async {
-        match greet(&client, &shared).await {
-            Ok(()) => ending.publish(Ok(client)),
-            Err(error) => return ending.publish(Err(error)),
+        match prepare(&client, &shared).await {
+            Ok(()) => end.publish(Ok(client)),
+            Err(error) => return end.publish(Err(error)),
         }
-        // PR14: what was said before this connection listened was said to nobody.
-        shared.board.changed_for_all();
-        watch(&ending.session, &shared).await;
+        // PR14: hints that were sent before this connection listened are lost.
+        shared.notifier.changed_for_all();
+        ping(&end.session, &shared).await;
     };
     tokio::select! {
         () = work => {}
-        () = hear(connection, &ending) => {}
+        () = read_notifications(connection, &end) => {}
     }
 }
 
-/// The pause counts as a part of the opening, for which somebody waits.
+/// Opens a connection. The pause before it counts against the time limit.
 async fn connect(shared: &Sessions) -> Result<(Client, Connection<Socket, NoTlsStream>), BackendError> {
     let failures = shared.failures.load(Ordering::Relaxed);
-    let connecting = timeout(LIMIT, async {
-        sleep(Duration::from_millis(PAUSES[failures.min(PAUSES.len() - 1)])).await;
+    let connecting = timeout(REQUEST_TIMEOUT, async {
+        sleep(Duration::from_millis(CONNECT_PAUSES[failures.min(CONNECT_PAUSES.len() - 1)])).await;
         shared.server.connect(NoTls).await
     });
-    let connected = connecting.await.map_err(|_| timed_out("opening a connection", LIMIT));
-    let connected = connected.and_then(|connected| connected.map_err(error::of));
+    let connected = connecting.await.map_err(|_| timed_out("opening a connection", REQUEST_TIMEOUT));
+    let connected = connected.and_then(|connected| connected.map_err(error::from_postgres));
     shared.failures.store(if connected.is_ok() { 0 } else { failures + 1 }, Ordering::Relaxed);
     connected
 }
 
-/// Listens, and sees to it that what the verbs need is there.
-async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
-    // A verb that waited for another has to see what that one did. And nobody is at a queue for long: a transaction never
-    // waits for a client. What left a queue stays in its pages until the server tidies up, and only a plain walk along an
-    // index marks it as gone: by any other plan each verb would look at all that were there within the last minute. Where
-    // there is no index to walk along, the plan counts as so dear that it would be compiled, for longer than it runs.
-    let greeting = format!(
+/// Sets up the connection: listens for hints, and creates the schema if it is missing.
+async fn prepare(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
+    // READ COMMITTED: a verb that waited for another has to see what that one did. lock_timeout: no verb waits long for a queue, because
+    // no transaction waits for a client. No sequential and bitmap scans: deleted rows stay in their pages until the server vacuums, and only
+    // a plain index scan marks them as dead; with any other plan each verb would read all rows of the last minute. No jit: where no index
+    // fits, the plan counts as so expensive that it would be compiled, for longer than it runs.
+    let statements = format!(
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET lock_timeout = '1s';
          SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET search_path = {schema}; LISTEN {channel};
          SELECT obj_description(to_regnamespace('{}')::oid, 'pg_namespace')",
         schema.replace('\'', "''")
     );
-    let said = timeout(LIMIT, client.simple_query(&greeting));
-    let said = said.await.map_err(|_| timed_out("the first request", LIMIT))?.map_err(error::of)?;
+    let said = timeout(REQUEST_TIMEOUT, client.simple_query(&statements));
+    let said = said
+        .await
+        .map_err(|_| timed_out("the first request", REQUEST_TIMEOUT))?
+        .map_err(error::from_postgres)?;
     let found = said.into_iter().find_map(|said| match said {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
     });
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
-        None => timeout(MAKING_LIMIT, make(client, schema))
+        None => timeout(SCHEMA_TIMEOUT, create_schema(client, schema))
             .await
-            .unwrap_or_else(|_| Err(timed_out("making the schema", MAKING_LIMIT))),
+            .unwrap_or_else(|_| Err(timed_out("making the schema", SCHEMA_TIMEOUT))),
         Some(other) => {
             let message = format!(
                 "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
@@ -219,30 +218,30 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
     }
 }
 
-/// Makes what the verbs need. Clients that make the same schema do so one after the other, and others are not waited for.
-async fn make(client: &Client, schema: &str) -> Result<(), BackendError> {
-    // Who is behind another one that makes it waits as long as it may: on a busy machine that takes more than a verb.
+/// Creates the schema. Clients that create the same schema do so one after the other; they do not wait for other schemas.
+async fn create_schema(client: &Client, schema: &str) -> Result<(), BackendError> {
+    // Waiting for another client that creates it may take as long as creating it: on a busy machine that is longer than a verb.
     let make = format!(
         "BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1));
          CREATE SCHEMA IF NOT EXISTS {schema}; {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
-        MAKING_LIMIT.as_millis(),
+        SCHEMA_TIMEOUT.as_millis(),
         schema.replace('\'', "''")
     );
     while let Err(error) = client.batch_execute(&make).await {
-        // It was there, and somebody dropped it before anything stood in it: now it is not there.
+        // The schema was dropped after it was created and before anything was created in it: try again.
         if error.code() != Some(&SqlState::INVALID_SCHEMA_NAME) {
-            return Err(error::of(error));
+            return Err(error::from_postgres(error));
         }
-        client.batch_execute("ROLLBACK").await.map_err(error::of)?;
+        client.batch_execute("ROLLBACK").await.map_err(error::from_postgres)?;
     }
     Ok(())
 }
 
-/// Passes on what the server says unasked, until it says no more. Nothing goes over the connection but by this.
-async fn hear(mut connection: Connection<Socket, NoTlsStream>, ending: &Ending) {
+/// Drives the connection, and passes on its notifications, until it ends.
+async fn read_notifications(mut connection: Connection<Socket, NoTlsStream>, end: &SessionEnd) {
     while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
         match message {
-            Ok(AsyncMessage::Notification(said)) => ending.shared.heard(said.payload()),
+            Ok(AsyncMessage::Notification(said)) => end.shared.on_notification(said.payload()),
             Ok(_) => {}
             Err(error) => {
                 tracing::debug!(%error, "the connection to postgres ended");
@@ -250,18 +249,18 @@ async fn hear(mut connection: Connection<Socket, NoTlsStream>, ending: &Ending) 
             }
         }
     }
-    // While it is still there: with it, all who wait for an answer are told, and may ask again at once.
-    ending.retire();
+    // Before `connection` is dropped: then all requests under way fail, and their callers may ask again at once.
+    end.retire();
 }
 
-/// Takes away the dead once; then, as long as somebody waits for hints, sees to it that they would come.
-async fn watch(session: &Weak<Session>, shared: &Sessions) {
+/// Removes expired entries once; then, while a waiter listens for hints, checks that the connection works.
+async fn ping(session: &Weak<Session>, shared: &Sessions) {
     let mut request = "SELECT sweep()";
     loop {
         let Some(session) = session.upgrade() else { return };
         let Some(Ok(client)) = session.client.get() else { return };
-        if timeout(PING_LIMIT, client.simple_query(request)).await.is_err() {
-            // What it was asked may still be answered: it is over when nobody has it any more.
+        if timeout(PING_TIMEOUT, client.simple_query(request)).await.is_err() {
+            // Requests under way may still be answered: the connection closes when nothing refers to it any more.
             shared.retire(&session);
             drop(session);
             return std::future::pending().await;
@@ -269,26 +268,26 @@ async fn watch(session: &Weak<Session>, shared: &Sessions) {
         drop(session);
         request = "";
         sleep(PING_EVERY).await;
-        while shared.board.listeners() == 0 {
+        while shared.notifier.listeners() == 0 {
             sleep(PING_EVERY).await;
         }
     }
 }
 
-/// Says that a connection is over, however its task ends.
-struct Ending {
+/// Retires the connection when its task ends, for whatever reason.
+struct SessionEnd {
     session: Weak<Session>,
     shared: Arc<Sessions>,
 }
 
-impl Ending {
+impl SessionEnd {
     fn publish(&self, client: Result<Client, BackendError>) {
         let Some(session) = self.session.upgrade() else { return };
         if client.is_err() {
-            // First, so that whoever is woken by the failure does not find it again.
+            // First, so that a caller that the failure wakes does not find this connection again.
             self.shared.retire(&session);
         }
-        // The only other one to set it is the end of this task.
+        // Only `drop` sets it, too, and that comes later.
         let _ = session.client.set(client);
     }
 
@@ -299,11 +298,11 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for SessionEnd {
     fn drop(&mut self) {
         self.retire();
         let Some(session) = self.session.upgrade() else { return };
-        // Nobody waits for it if it is set.
+        // It is an error if it is set already, and then nobody waits.
         let ended = BackendError::new(
             STORE,
             BackendErrorKind::Unreachable,

@@ -1,8 +1,8 @@
 //! The suite on a real PostgreSQL server.
 
 mod framing;
-mod impatience;
-mod reconnecting;
+mod reconnecting_driver;
+mod repeating_driver;
 mod server;
 
 use std::{
@@ -16,7 +16,7 @@ use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, 
 use lock_core::{Backend, Keeper};
 use tokio_postgres::Config;
 
-use self::{framing::Messages, server::Corner};
+use self::{framing::Messages, server::TestSchema};
 
 lock_conformance::suite!(PostgresHarness);
 
@@ -25,7 +25,7 @@ lock_conformance::suite!(PostgresHarness);
 struct PostgresHarness {
     url: String,
     /// Only where the case itself runs, not in its contenders.
-    corner: Option<Corner>,
+    schema: Option<TestSchema>,
 }
 
 #[async_trait]
@@ -50,12 +50,12 @@ impl Harness for PostgresHarness {
     }
 
     async fn start(case: &'static Case) -> Self {
-        let corner = Corner::for_one_case(case).await;
-        Self { url: corner.url(), corner: Some(corner) }
+        let schema = TestSchema::for_one_case(case).await;
+        Self { url: schema.url(), schema: Some(schema) }
     }
 
     async fn attach(address: &str) -> Self {
-        Self { url: address.to_owned(), corner: None }
+        Self { url: address.to_owned(), schema: None }
     }
 
     fn address(&self) -> Option<String> {
@@ -71,7 +71,7 @@ impl Harness for PostgresHarness {
     }
 
     fn server(&self) -> &dyn ServerControl {
-        self.corner.as_ref().expect("a contender leaves the server alone")
+        self.schema.as_ref().expect("a contender leaves the server alone")
     }
 }
 

@@ -1,7 +1,7 @@
-//! What a verb costs the server stays the same, whatever has been before it: the rows of entries that are gone lie about
-//! until the server tidies up, a minute later.
+//! The cost of a verb does not grow with what was there before it: deleted rows stay in their pages until the server vacuums, a minute
+//! later.
 //!
-//! Counted in pages that the server looked at, which do not depend on speed.
+//! It is counted in pages that the server read, which do not depend on speed.
 
 #![expect(clippy::future_not_send, reason = "a test runs on one thread")]
 
@@ -33,7 +33,7 @@ async fn an_acquisition_and_its_release_cost_no_more_behind_thousands_of_others(
     assert_costs_stay(&server, taken_and_left).await;
 }
 
-/// As it leaves who gave up while it asked for a lock: its door stays closed for a minute.
+/// Leaves as a client that gave up while its create was in doubt: the tombstone is kept for a minute.
 #[tokio::test]
 async fn a_departure_in_doubt_costs_no_more_behind_thousands_of_others() {
     let server = untidy().await;
@@ -43,7 +43,7 @@ async fn a_departure_in_doubt_costs_no_more_behind_thousands_of_others() {
     assert_costs_stay(&server, left_in_doubt).await;
 }
 
-/// A server that does not tidy up.
+/// A server without autovacuum.
 async fn untidy() -> OwnServer {
     let server = OwnServer::start().await;
     server.admin("ALTER SYSTEM SET autovacuum = off").await;
@@ -64,7 +64,7 @@ async fn assert_costs_stay(server: &OwnServer, verbs: impl AsyncFn(&Postgres, u1
     assert!(then <= first + first / 2, "{COUNTED} looked at {first} pages at first, and at {then} then");
 }
 
-/// How many pages of tables and indexes the server looked at for one client. It says so when that has gone.
+/// How many pages of tables and indexes the server read for one client. It reports them when the client has gone.
 async fn pages(server: &OwnServer, verbs: &impl AsyncFn(&Postgres, u128), of: std::ops::Range<u128>) -> u64 {
     let before = counted(server).await;
     let keeper = Keeper::start().expect("a keeper's thread can be started");

@@ -1,4 +1,4 @@
-//! Who makes the schema that a client finds missing, and who waits for that.
+//! Clients that find their schema missing: one creates it, and only clients of the same schema wait.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod server;
@@ -11,13 +11,13 @@ use postgres_backend::Postgres;
 
 use self::server::own::OwnServer;
 
-/// How often it is tried: a machine that is busy for a second may let the one who waits give up before the other one is done.
+/// How often it is tried: on a busy machine the waiting client may give up before the other one is done.
 const ROUNDS: u32 = 20;
 
-/// The one waits for somebody who makes the same schema and does not end; then it gives up, and asks again. The other one has made its
-/// schema, and has its lock, while the one still waits.
+/// One client waits for a transaction that creates the same schema and does not end, gives up, and tries again. The other client creates
+/// its own schema, and gets its lock, while the first one still waits.
 #[tokio::test]
-async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another() {
+async fn creating_a_schema_does_not_wait_for_another_one() {
     let server = OwnServer::start().await;
     let held_up = locks(&server, "held_up");
     let never_done = server.admin("BEGIN; CREATE SCHEMA held_up; SELECT pg_sleep(3600)");
@@ -51,7 +51,7 @@ async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another
     }
 }
 
-/// Somebody drops a schema, with nothing in it, behind the back of a client that found it, and is about to fill it.
+/// Drops an empty schema that a client has just created, and is about to fill.
 #[tokio::test]
 async fn a_schema_that_is_dropped_while_it_is_made_is_made_again() {
     let server = OwnServer::start().await;
@@ -73,7 +73,7 @@ async fn a_schema_that_is_dropped_while_it_is_made_is_made_again() {
     granted.unwrap().release().await.unwrap();
 }
 
-/// Which connection of the one waits.
+/// The connection of the first client that waits.
 async fn waiting(server: &OwnServer) -> Option<String> {
     let connections =
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'held_up' AND wait_event_type = 'Lock'";

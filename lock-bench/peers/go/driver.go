@@ -1,5 +1,5 @@
-// Package peers is the part of a driver that is the same for every library in Go: it obeys one JSON object for each line of
-// its standard input. lock-bench/peers/README.md says which there are.
+// Package peers is the part of a driver that is the same for every library in Go. Each line of the standard input is a request in
+// JSON: see lock-bench/peers/README.md.
 package peers
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System is a library.
+// System is a lock library.
 type System interface {
 	// Lock makes a lock for one contender.
 	Lock(name string) (Lock, error)
@@ -22,28 +22,28 @@ type System interface {
 
 // Lock is a lock, for one contender.
 type Lock interface {
-	// Acquire waits until it has it.
+	// Acquire waits until the lock is held.
 	Acquire() error
-	// Release says whether it was held until now, as far as the library does.
+	// Release tells whether the lock was still held, as far as the library tells.
 	Release() (bool, error)
-	// Close gives back what the lock needed beside.
+	// Close releases what else the lock needed, such as a session.
 	Close()
 }
 
-// Setting is what a library is told.
+// Setting is the settings of a library.
 type Setting struct {
 	System  string
 	Address string
 	TTL     time.Duration
 }
 
-// Connected is a library that can be used, and its release.
+// Connected is a library that is connected, and its version.
 type Connected struct {
 	System  System
 	Version string
 }
 
-type order struct {
+type request struct {
 	Op      string `json:"op"`
 	Name    string `json:"name"`
 	Tasks   int    `json:"tasks"`
@@ -56,12 +56,12 @@ type order struct {
 	Until   int64  `json:"until_ns"`
 }
 
-type reply map[string]any
+type response map[string]any
 
-// grant is a tenure: task, asked, acquired, release called, shared.
+// grant is one time that a lock was held: task, asked, acquired, release called, shared.
 type grant [5]int64
 
-// Main connects to the library that the command line names, and serves.
+// Main connects the library that the command line names, and handles requests.
 func Main(connect func(Setting) (Connected, error)) {
 	setting := Setting{}
 	flag.StringVar(&setting.System, "system", "", "the library")
@@ -71,10 +71,10 @@ func Main(connect func(Setting) (Connected, error)) {
 	setting.TTL = time.Duration(*ttl) * time.Millisecond
 	connected, err := connect(setting)
 	if err != nil {
-		say(reply{"failed": err.Error()})
+		say(response{"failed": err.Error()})
 		return
 	}
-	say(reply{"ready": reply{"version": connected.Version, "kinds": []string{"mutex"}}})
+	say(response{"ready": response{"version": connected.Version, "kinds": []string{"mutex"}}})
 	serve(connected.System)
 }
 
@@ -82,35 +82,35 @@ func serve(system System) {
 	lines := bufio.NewScanner(os.Stdin)
 	var held []Lock
 	for lines.Scan() {
-		var order order
-		err := json.Unmarshal(lines.Bytes(), &order)
-		var answer reply
+		var request request
+		err := json.Unmarshal(lines.Bytes(), &request)
+		var answer response
 		if err == nil {
-			answer, err = obey(system, order, &held)
+			answer, err = handle(system, request, &held)
 		}
 		if err != nil {
-			answer = reply{"failed": err.Error()}
+			answer = response{"failed": err.Error()}
 		}
 		say(answer)
 	}
 }
 
-func obey(system System, order order, held *[]Lock) (reply, error) {
-	switch order.Op {
+func handle(system System, request request, held *[]Lock) (response, error) {
+	switch request.Op {
 	case "pairs":
-		return pairs(system, order)
+		return pairs(system, request)
 	case "contend":
-		return contend(system, order)
+		return contend(system, request)
 	case "hold":
-		lock, err := hold(system, order.Name)
+		lock, err := hold(system, request.Name)
 		at := now()
 		if err != nil {
 			return nil, err
 		}
 		*held = append(*held, lock)
-		return reply{"acquired": reply{"at_ns": at}}, nil
+		return response{"acquired": response{"at_ns": at}}, nil
 	case "keep":
-		return keep(system, order, held)
+		return keep(system, request, held)
 	case "give_back":
 		lost := 0
 		for _, lock := range *held {
@@ -124,9 +124,9 @@ func obey(system System, order order, held *[]Lock) (reply, error) {
 			lock.Close()
 		}
 		*held = nil
-		return reply{"done": reply{"lost": lost}}, nil
+		return response{"done": response{"lost": lost}}, nil
 	}
-	return nil, fmt.Errorf("not an order: %s", order.Op)
+	return nil, fmt.Errorf("not a request: %s", request.Op)
 }
 
 func hold(system System, name string) (Lock, error) {
@@ -137,7 +137,7 @@ func hold(system System, name string) (Lock, error) {
 	return lock, lock.Acquire()
 }
 
-// each runs so many tasks at the same time, and gives the first error.
+// each runs so many tasks at the same time, and returns the first error.
 func each(tasks int, task func(int) error) error {
 	var done sync.WaitGroup
 	errs := make(chan error, tasks)
@@ -153,12 +153,12 @@ func each(tasks int, task func(int) error) error {
 	return <-errs
 }
 
-func keep(system System, order order, held *[]Lock) (reply, error) {
+func keep(system System, request request, held *[]Lock) (response, error) {
 	const atOnce = 64
-	kept := make([]Lock, order.Count)
+	kept := make([]Lock, request.Count)
 	err := each(atOnce, func(first int) error {
-		for i := first; i < order.Count; i += atOnce {
-			lock, err := hold(system, fmt.Sprintf("%s-%d", order.Name, i))
+		for i := first; i < request.Count; i += atOnce {
+			lock, err := hold(system, fmt.Sprintf("%s-%d", request.Name, i))
 			if err != nil {
 				return err
 			}
@@ -170,13 +170,13 @@ func keep(system System, order order, held *[]Lock) (reply, error) {
 		return nil, err
 	}
 	*held = append(*held, kept...)
-	return reply{"done": reply{"lost": 0}}, nil
+	return response{"done": response{"lost": 0}}, nil
 }
 
-func pairs(system System, order order) (reply, error) {
-	locks := make([]Lock, order.Tasks)
+func pairs(system System, request request) (response, error) {
+	locks := make([]Lock, request.Tasks)
 	for i := range locks {
-		lock, err := system.Lock(fmt.Sprintf("%s-%d", order.Name, i))
+		lock, err := system.Lock(fmt.Sprintf("%s-%d", request.Name, i))
 		if err != nil {
 			return nil, err
 		}
@@ -184,13 +184,13 @@ func pairs(system System, order order) (reply, error) {
 		defer lock.Close()
 	}
 	started := time.Now()
-	until := started.Add(time.Duration(order.RunMs) * time.Millisecond)
-	counts := make([]int, order.Tasks)
+	until := started.Add(time.Duration(request.RunMs) * time.Millisecond)
+	counts := make([]int, request.Tasks)
 	latencies := []int64{}
-	err := each(order.Tasks, func(i int) error {
+	err := each(request.Tasks, func(i int) error {
 		goesOn := func() bool {
-			if order.Count > 0 {
-				return counts[i] < order.Count
+			if request.Count > 0 {
+				return counts[i] < request.Count
 			}
 			return time.Now().Before(until)
 		}
@@ -206,7 +206,7 @@ func pairs(system System, order order) (reply, error) {
 			if !kept {
 				return fmt.Errorf("a lock that nobody else wanted was lost")
 			}
-			if order.Tasks == 1 {
+			if request.Tasks == 1 {
 				latencies = append(latencies, time.Since(asked).Nanoseconds())
 			}
 		}
@@ -217,36 +217,36 @@ func pairs(system System, order order) (reply, error) {
 	for _, done := range counts {
 		count += done
 	}
-	return reply{"pairs": reply{"count": count, "ns": elapsed, "latencies": latencies}}, err
+	return response{"pairs": response{"count": count, "ns": elapsed, "latencies": latencies}}, err
 }
 
-func contend(system System, order order) (reply, error) {
-	locks := make([]Lock, order.Tasks)
+func contend(system System, request request) (response, error) {
+	locks := make([]Lock, request.Tasks)
 	for i := range locks {
-		lock, err := system.Lock(order.Name)
+		lock, err := system.Lock(request.Name)
 		if err != nil {
 			return nil, err
 		}
 		locks[i] = lock
 		defer lock.Close()
 	}
-	all := make([][]grant, order.Tasks)
-	lost := make([]int, order.Tasks)
-	err := each(order.Tasks, func(i int) error {
-		// All processes number their contenders together.
-		number := int64(order.Process + i*order.Of)
-		time.Sleep(time.Duration(order.Start - now()))
+	all := make([][]grant, request.Tasks)
+	lost := make([]int, request.Tasks)
+	err := each(request.Tasks, func(i int) error {
+		// Numbers are unique among all processes.
+		number := int64(request.Process + i*request.Of)
+		time.Sleep(time.Duration(request.Start - now()))
 		for {
 			asked := now()
-			if asked >= order.Until {
+			if asked >= request.Until {
 				return nil
 			}
 			if err := locks[i].Acquire(); err != nil {
 				return err
 			}
 			acquired := now()
-			if order.HoldUs > 0 && acquired < order.Until {
-				time.Sleep(time.Duration(order.HoldUs) * time.Microsecond)
+			if request.HoldUs > 0 && acquired < request.Until {
+				time.Sleep(time.Duration(request.HoldUs) * time.Microsecond)
 			}
 			all[i] = append(all[i], grant{number, asked, acquired, now(), 0})
 			kept, err := locks[i].Release()
@@ -263,18 +263,18 @@ func contend(system System, order order) (reply, error) {
 		grants = append(grants, all[i]...)
 		sum += lost[i]
 	}
-	return reply{"contended": reply{"grants": grants, "lost": sum}}, err
+	return response{"contended": response{"grants": grants, "lost": sum}}, err
 }
 
 // now is nanoseconds of the clock that all drivers share.
 func now() int64 {
 	var time unix.Timespec
-	// It cannot fail for a clock that there is.
+	// It cannot fail for a clock that exists.
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &time)
 	return time.Nano()
 }
 
-func say(what reply) {
+func say(what response) {
 	line, err := json.Marshal(what)
 	if err != nil {
 		line = []byte(`{"failed":"an answer could not be written"}`)

@@ -1,4 +1,4 @@
-"""Drives the locks in Python: obeys one JSON object for each line of the standard input, as peers/README.md says."""
+"""Drives the lock libraries in Python. Each line of the standard input is a request in JSON: see peers/README.md."""
 
 import argparse
 import importlib.metadata
@@ -12,7 +12,7 @@ now = time.monotonic_ns
 
 
 class RedisPy:
-    """`redis.lock.Lock`, with the pauses that it makes by itself: 100 ms. It renews nothing."""
+    """`redis.lock.Lock`, with its default pause of 100 ms. It renews nothing."""
 
     package = "redis"
 
@@ -21,13 +21,13 @@ class RedisPy:
 
         host, port = address.rsplit(":", 1)
         self.errors = redis.exceptions
-        # Each who contends has a connection, and by default there are 100 at the most.
+        # Each contender has a connection, and the default limit is 100.
         self.client = redis.Redis(host=host, port=int(port), max_connections=4096)
         self.client.ping()
         self.ttl = ttl
 
     def lock(self, name):
-        # Contenders are threads, but a lock is given back by whoever obeys the next order.
+        # Contenders are threads, but a lock that is kept is released by the thread that handles the next request.
         lock = self.client.lock(name, timeout=self.ttl, thread_local=False)
         return Lock(lock.acquire, lambda: self.release(lock))
 
@@ -72,14 +72,14 @@ class Driver:
         self.system = system
         self.held = []
 
-    def obey(self, order):
-        return getattr(self, order["op"])(order)
+    def handle(self, request):
+        return getattr(self, request["op"])(request)
 
-    def pairs(self, order):
-        tasks, count = order["tasks"], order["count"]
-        locks = [self.system.lock(f"{order['name']}-{i}") for i in range(tasks)]
+    def pairs(self, request):
+        tasks, count = request["tasks"], request["count"]
+        locks = [self.system.lock(f"{request['name']}-{i}") for i in range(tasks)]
         started = now()
-        until = started + order["run_ms"] * 1_000_000
+        until = started + request["run_ms"] * 1_000_000
 
         def task(lock):
             done, latencies = 0, []
@@ -97,15 +97,15 @@ class Driver:
         latencies = each[0][1] if tasks == 1 else []
         return {"pairs": {"count": sum(done for done, _ in each), "ns": elapsed, "latencies": latencies}}
 
-    def contend(self, order):
-        until, hold = order["until_ns"], order["hold_us"] / 1e6
-        locks = [self.system.lock(order["name"]) for _ in range(order["tasks"])]
+    def contend(self, request):
+        until, hold = request["until_ns"], request["hold_us"] / 1e6
+        locks = [self.system.lock(request["name"]) for _ in range(request["tasks"])]
 
         def contender(i):
-            # All processes number their contenders together.
-            number = order["process"] + i * order["processes"]
+            # Numbers are unique among all processes.
+            number = request["process"] + i * request["processes"]
             lock, grants, lost = locks[i], [], 0
-            time.sleep(max(0, order["start_ns"] - now()) / 1e9)
+            time.sleep(max(0, request["start_ns"] - now()) / 1e9)
             while True:
                 asked = now()
                 if asked >= until:
@@ -125,20 +125,20 @@ class Driver:
             }
         }
 
-    def hold(self, order):
-        lock = self.system.lock(order["name"])
+    def hold(self, request):
+        lock = self.system.lock(request["name"])
         lock.take()
         at = now()
         self.held.append(lock)
         return {"acquired": {"at_ns": at}}
 
-    def keep(self, order):
+    def keep(self, request):
         def take(i):
-            lock = self.system.lock(f"{order['name']}-{i}")
+            lock = self.system.lock(f"{request['name']}-{i}")
             lock.take()
             return lock
 
-        self.held.extend(at_once(16, take, range(order["count"])))
+        self.held.extend(at_once(16, take, range(request["count"])))
         return {"done": {"lost": 0}}
 
     def give_back(self, _):
@@ -172,7 +172,7 @@ def main():
         return
     for line in sys.stdin:
         try:
-            say(driver.obey(json.loads(line)))
+            say(driver.handle(json.loads(line)))
         except Exception as error:
             say({"failed": repr(error)})
 

@@ -1,4 +1,4 @@
-// Command rueidislock drives the lock of rueidis: a module of its own, for there are mirrors of modules that do not have it.
+// Command rueidislock drives the lock of rueidis. It is a module of its own, because some mirrors of modules do not have rueidis.
 package main
 
 import (

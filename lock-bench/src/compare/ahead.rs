@@ -1,42 +1,43 @@
-//! [`ahead`]: where another is ahead of distlock, and why.
+//! [`ahead`]: which systems are ahead of distlock, and why.
 //!
-//! Who is ahead is found in the figures of a report. Why stands here, in [`REASONS`], and only here: where there is none, the
-//! report says that it is not known.
+//! Which systems are ahead is computed from the figures of a report. The reasons are written here, in [`REASONS`]; without one, the
+//! report says that the reason is not known.
 
 use super::{
     args::FLOOR,
-    markdown::{Better, TABLES, digits},
-    record::{Record, Row},
+    format::digits,
+    results::{Results, ScenarioResult, Spread},
+    tables::{Better, TABLES},
 };
 
-/// Those who are ahead of us in one scenario, for one reason.
+/// The systems that are ahead of distlock in one scenario, for one reason.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) table: &'static str,
     pub(crate) scenario: &'static str,
-    /// Each with its figure.
+    /// The systems, each with its figure.
     pub(crate) who: Vec<String>,
     pub(crate) ours: String,
     pub(crate) why: String,
 }
 
-/// Less is no difference.
+/// A smaller difference does not count.
 const DIFFERENCE: f64 = 0.02;
 
-/// Of one store, in the order of its tables.
-pub(crate) fn ahead(record: &Record, store: &str) -> Vec<Ahead> {
+/// The systems of one store, in the order of its tables.
+pub(crate) fn ahead(results: &Results, store: &str) -> Vec<Ahead> {
     let mut all: Vec<Ahead> = Vec::new();
     for table in &TABLES {
-        for scenario in table.columns(record, store) {
-            let Some(us) = record.find(store, "distlock", scenario) else { continue };
-            let others = Record::systems(store).filter(|one| ![FLOOR, "distlock"].contains(&one.name));
-            for them in others.filter_map(|one| record.find(store, one.name, scenario)) {
+        for scenario in table.columns(results, store) {
+            let Some(us) = results.find(store, "distlock", scenario) else { continue };
+            let others = Results::systems(store).filter(|one| ![FLOOR, "distlock"].contains(&one.name));
+            for them in others.filter_map(|one| results.find(store, one.name, scenario)) {
                 let Some((theirs, ours)) = compared(them, us, table.figure) else { continue };
                 if !theirs.is_ahead_of(ours, table.better) {
                     continue;
                 }
                 let known = REASONS.iter().find(|reason| reason.fits(them, table.figure));
-                let why = match (known, theirs.overlaps(ours)) {
+                let why = match (known, theirs.spread.overlaps(ours.spread)) {
                     (Some(reason), _) => reason.why.to_owned(),
                     (None, true) => "within the spread of the rounds".to_owned(),
                     (None, false) => "not known".to_owned(),
@@ -61,57 +62,47 @@ pub(crate) fn ahead(record: &Record, store: &str) -> Vec<Ahead> {
     all
 }
 
-/// The median, the least and the largest.
+/// What is compared: a ratio to the floor, or a figure where there is no floor.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
-    middle: f64,
-    low: f64,
-    high: f64,
+struct Compared {
+    spread: Spread,
     is_ratio: bool,
 }
 
-/// Their ratios to the floor, or the figures where it has none.
-fn compared(them: &Row, us: &Row, figure: &str) -> Option<(Spread, Spread)> {
-    let ratio =
-        |row: &Row| row.ratio(figure).map(|(middle, low, high)| Spread { middle, low, high, is_ratio: true });
-    let plain = |row: &Row| {
-        let all = || row.rounds.iter().filter_map(|round| round.get(figure).copied());
-        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        Some(Spread { middle: row.figure(figure)?, low, high, is_ratio: false })
-    };
+/// Both ratios, or both figures.
+fn compared(them: &ScenarioResult, us: &ScenarioResult, figure: &str) -> Option<(Compared, Compared)> {
+    let ratio = |row: &ScenarioResult| Some(Compared { spread: row.ratio(figure)?, is_ratio: true });
+    let plain = |row: &ScenarioResult| Some(Compared { spread: row.spread(figure)?, is_ratio: false });
     ratio(them).zip(ratio(us)).or_else(|| plain(them).zip(plain(us)))
 }
 
-impl Spread {
+impl Compared {
     fn is_ahead_of(self, other: Self, better: Better) -> bool {
+        let (this, that) = (self.spread.median, other.spread.median);
         match better {
-            Better::Less => self.middle < other.middle * (1.0 - DIFFERENCE),
-            Better::More => self.middle > other.middle * (1.0 + DIFFERENCE),
+            Better::Less => this < that * (1.0 - DIFFERENCE),
+            Better::More => this > that * (1.0 + DIFFERENCE),
         }
     }
 
-    fn overlaps(self, other: Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     fn shown(self) -> String {
-        format!("{}{}", digits(self.middle), if self.is_ratio { " ×" } else { "" })
+        format!("{}{}", digits(self.spread.median), if self.is_ratio { " ×" } else { "" })
     }
 }
 
-/// Why somebody is ahead of us.
+/// Why a system is ahead.
 struct Reason {
     store: &'static str,
-    /// What the scenario begins with; nothing: whichever it is.
+    /// The beginning of the scenario's name. Empty: any scenario.
     scenario: &'static str,
     figures: &'static [&'static str],
-    /// None: whoever it is.
+    /// Empty: any system.
     systems: &'static [&'static str],
     why: &'static str,
 }
 
 impl Reason {
-    fn fits(&self, row: &Row, figure: &str) -> bool {
+    fn fits(&self, row: &ScenarioResult, figure: &str) -> bool {
         self.store == row.store
             && row.scenario.starts_with(self.scenario)
             && self.figures.contains(&figure)
@@ -135,7 +126,7 @@ const TRAFFIC: &[&str] = &["tenure_requests", "tenure_bytes"];
 const BYTES: &[&str] = &["pair_bytes", "tenure_bytes"];
 const ALL: &[&str] = &[];
 
-/// The first that fits counts.
+/// The first reason that fits applies.
 const REASONS: [Reason; 25] = [
     reason(
         "redis",
@@ -156,7 +147,7 @@ const REASONS: [Reason; 25] = [
         "handoff",
         LATENCY,
         &["rslock", "distkit", "distributed-lock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
-        "it polls, and only what goes to another counts: most releases go back to whoever had it (see fairness)",
+        "it polls, and only hand-offs to another contender count: after most releases the same contender gets the lock again (see fairness)",
     ),
     reason(
         "redis",
@@ -177,28 +168,28 @@ const REASONS: [Reason; 25] = [
         "semaphore",
         &["tenures"],
         &["redisson"],
-        "no queue: who comes again passes those who wait, see overtaking",
+        "no queue: a contender that comes back passes those that wait, see overtaking",
     ),
     reason(
         "redis",
         "takeover",
         &["after_kill_ms"],
         ALL,
-        "somewhere between two renewals: anything from two thirds of the ttl to all of it is right",
+        "the kill is somewhere between two renewals: from two thirds of the ttl to the whole ttl is right",
     ),
     reason(
         "redis",
         "held",
         &["client_percent", "server_percent"],
         &["rslock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
-        "it renews nothing: its locks end with their ttl, whoever holds them",
+        "it renews nothing: its locks end with their ttl, even if they are held",
     ),
     reason(
         "redis",
         "held",
         &["server_percent"],
         &["redisson", "redisson-fair"],
-        "for each lock we ask for its holder and for what is left of its ttl, so that no renewal ever makes a lease shorter, and then set it: three calls inside of the script; Redisson sets it without asking: two",
+        "for each lock our script reads the holder and the rest of the ttl, so that no renewal makes a lease shorter, and then sets the ttl: three calls; Redisson's sets it without reading: two",
     ),
     reason(
         "etcd",
@@ -233,14 +224,14 @@ const REASONS: [Reason; 25] = [
         "costs",
         &["pair_bytes"],
         &["etcd-client", "jetcd"],
-        "v3lock is asked with a name and a lease; our transaction, with what it compares and looks at, goes over the wire",
+        "a request of v3lock is a name and a lease; ours is a whole transaction with its comparisons and reads",
     ),
     reason(
         "etcd",
         "costs",
         TRAFFIC,
         &["concurrency"],
-        "it watches one key; we watch our own as well, so that whoever is evicted or whose key is deleted learns of it",
+        "it watches one key; we also watch our own, so that a waiter learns that it was evicted or that its key was deleted",
     ),
     reason(
         "etcd",
@@ -254,7 +245,7 @@ const REASONS: [Reason; 25] = [
         "takeover",
         &["after_kill_ms"],
         ALL,
-        "somewhere between two renewals, and etcd looks for leases that have ended twice a second",
+        "the kill is somewhere between two renewals, and etcd looks for expired leases twice a second",
     ),
     reason(
         "zk",
@@ -282,7 +273,7 @@ const REASONS: [Reason; 25] = [
         "costs",
         TRAFFIC,
         ALL,
-        "we watch three nodes, our own among them, and look at the queue once before our turn, so that nothing is left to ask when it comes; the others watch one and ask then",
+        "we watch three nodes, our own among them, and read the queue once before our turn, so that no request is left when it comes; the others watch one node and read the queue then",
     ),
     reason(
         "zk",
@@ -303,7 +294,7 @@ const REASONS: [Reason; 25] = [
         "held",
         &["client_percent", "server_percent"],
         ALL,
-        "with each renewal we ask for the node of each lock, behind a write that proves the session, so that one that was deleted is noticed; the others leave it to the pings of the session, and ask for no lock",
+        "with each renewal we read the node of each lock, behind a write that proves the session, so that a deleted node is noticed; the others rely on the pings of the session, and read no node",
     ),
     reason(
         "zk",
@@ -317,22 +308,23 @@ const REASONS: [Reason; 25] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::record::Figures;
+    use crate::compare::results::Figures;
 
-    fn row(store: &str, system: &str, scenario: &str, figure: &str, values: [f64; 3]) -> Row {
-        let mut row = Row::new(Record::systems(store).find(|one| one.name == system).unwrap(), scenario);
+    fn row(store: &str, system: &str, scenario: &str, figure: &str, values: [f64; 3]) -> ScenarioResult {
+        let mut row =
+            ScenarioResult::new(Results::systems(store).find(|one| one.name == system).unwrap(), scenario);
         row.rounds = values.map(|value| Figures::from([(figure.to_owned(), value)])).into();
         row
     }
 
-    fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(String, String)> {
-        let mut record = Record::default();
-        rows.into_iter().for_each(|row| record.put(row));
-        ahead(&record, "redis").into_iter().map(|one| (one.who.join(", "), one.why)).collect()
+    fn found(rows: impl IntoIterator<Item = ScenarioResult>) -> Vec<(String, String)> {
+        let mut results = Results::default();
+        rows.into_iter().for_each(|row| results.put(row));
+        ahead(&results, "redis").into_iter().map(|one| (one.who.join(", "), one.why)).collect()
     }
 
     #[test]
-    fn who_is_ahead_is_found_in_the_figures_with_the_reason_that_is_known() {
+    fn systems_that_are_ahead_are_listed_with_the_known_reason() {
         let row = |system, values| row("redis", system, "pair", "p50_us", values);
         let [(who, why)] = &found([
             row("distlock", [9.0, 10.0, 11.0]),
@@ -340,13 +332,13 @@ mod tests {
             row("redsync", [6.0, 6.0, 6.0]),
             row("redisson", [20.0, 20.0, 20.0]),
         ])[..] else {
-            panic!("those who are ahead for the same reason stand together");
+            panic!("systems that are ahead for the same reason are one entry");
         };
         assert_eq!((&**who, why.contains("no fencing token")), ("rslock 8.00, redsync 6.00", true));
     }
 
     #[test]
-    fn more_is_better_where_it_is_per_second_and_what_nobody_can_explain_is_told() {
+    fn rates_are_better_when_larger_and_an_unknown_reason_is_told() {
         let row = |system, values| row("redis", system, "handoff-2", "per_s", values);
         let us = row("distlock", [90.0, 100.0, 110.0]);
         let whys = |values| found([us.clone(), row("redisson", values)]);

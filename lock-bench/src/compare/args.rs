@@ -1,16 +1,18 @@
-//! [`CompareArgs`] and [`DriverArgs`]: what `lock-bench compare` is asked for, and what it asks of itself.
+//! [`CompareArgs`] and [`DriverArgs`]: the command lines of `lock-bench compare`, and of the drivers that it starts.
 
 use std::{
+    env,
+    ffi::OsString,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use crate::args::StoreKind;
+use crate::store::StoreKind;
 
-/// Compares distlock with the lock libraries of others
+/// Compares distlock with other lock libraries
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// All scenarios, in more and longer rounds; without it, those that take at most 15 minutes together
+    /// Run all scenarios, in more and longer rounds; without it, those that take at most 15 minutes together
     #[arg(long)]
     pub(crate) full: bool,
 
@@ -34,17 +36,21 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "STORE/SYSTEM/SCENARIO,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 
-    /// Where to write report.json, report.md and index.html; what a report there says of other rows is kept
+    /// Where to write report.json, report.md and index.html; other rows of a report there are kept
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Measure nothing: write report.md and index.html again, from the report.json in `--out`
+    #[arg(long, requires = "out")]
+    pub(crate) render: bool,
 }
 
 impl CompareArgs {
-    /// Unless it is said otherwise, a folder of today beside the reports that are committed.
+    /// By default a folder of today below cargo's target folder, because raw data are not committed.
     pub(crate) fn out(&self) -> PathBuf {
         self.out.clone().unwrap_or_else(|| {
             let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("reports").join(&today[..10])
+            target_folder(env::var_os("CARGO_TARGET_DIR")).join("lock-bench").join(&today[..10])
         })
     }
 
@@ -64,17 +70,23 @@ impl CompareArgs {
         floor_of_another || self.only_allows(&[store, system, scenario])
     }
 
-    /// What is missing in a row that is asked for stands for all.
+    /// A row may be given in part: what is missing stands for all.
     fn only_allows(&self, row: &[&str]) -> bool {
         self.only.is_empty()
             || self.only.iter().any(|only| only.split('/').zip(row).all(|(only, part)| only == *part))
     }
 }
 
-/// The name of the system that is no library.
+/// Where cargo writes what it builds.
+fn target_folder(configured: Option<OsString>) -> PathBuf {
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
+    configured.map_or_else(usual, PathBuf::from)
+}
+
+/// The name of the system that is the floor, and not a library.
 pub(crate) const FLOOR: &str = "floor";
 
-/// This binary as a driver.
+/// The command line of this binary as a driver.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DriverArgs {
     #[arg(long, value_enum)]
@@ -90,5 +102,33 @@ pub(crate) struct DriverArgs {
 impl DriverArgs {
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn raw_data_are_written_to_a_folder_that_git_ignores() {
+        let usual = target_folder(None);
+        let ignored = fs::read_to_string(usual.with_file_name(".gitignore")).unwrap();
+        assert!(usual.ends_with("target") && ignored.lines().any(|line| line == "/target"), "{ignored}");
+        assert_eq!(target_folder(Some("elsewhere".into())), Path::new("elsewhere"));
+
+        let nothing = Vec::new;
+        let args = CompareArgs {
+            full: false,
+            rounds: None,
+            stores: nothing(),
+            systems: nothing(),
+            scenarios: nothing(),
+            only: nothing(),
+            out: None,
+            render: false,
+        };
+        assert!(args.out().starts_with(target_folder(env::var_os("CARGO_TARGET_DIR"))));
     }
 }

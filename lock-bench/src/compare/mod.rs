@@ -1,51 +1,57 @@
-//! `lock-bench compare`: distlock beside the lock libraries of others, in one run.
+//! `lock-bench compare`: distlock and other lock libraries, measured in one run.
 //!
-//! The *conductor* starts the server of a store, and for each *system* (a library on that store, or the store's floor) a
-//! *driver*: a small program in the library's language, which obeys one JSON object for each line ([`protocol`]). All get
-//! the same schedule: one system after the other, round after round, so that what slows the machine down hits all
-//! alike. A figure stands beside the floor's of the same round.
+//! A *system* is a lock library on a store, or the floor of the store. For each system the [`runner`] starts a *driver*: a small
+//! program in the language of the library, which handles one JSON object per line ([`protocol`]). In each *round* all systems of
+//! a store take a *turn*, one after the other, so that what slows the machine down affects all of them. A figure is compared
+//! with that of the floor in the same round.
 //!
-//! While it is measured it is checked: drivers say when each tenure began and ended, on the clock that all processes share, and
-//! whoever holds what another holds is marked ([`contest`]). A system that cannot be installed, or fails, is a row of its own,
-//! with the reason.
+//! Correctness is checked meanwhile. Drivers tell when each *tenure* (one time that a contender holds the lock) began and ended,
+//! on a clock that all processes share, and the [`analysis`] finds tenures that overlap. A system that cannot be installed, or
+//! that fails, is a row with the reason.
 //!
 //! | file | what |
 //! |---|---|
-//! | `systems` | who takes part, and how its driver is started |
-//! | `peer` | a driver that runs |
-//! | `own` | the drivers of our locks and of the floors: this binary, started again |
+//! | `runner` | runs the scenarios that are asked for, and writes the report |
 //! | `scenario` | what is measured, and for how long |
-//! | `conductor` | the rounds |
-//! | `measure` | one turn of one system |
-//! | `special` | what is not done in rounds: costs, takeover, many held locks |
-//! | `contest` | what the tenures of a contest say: hand-offs, fairness, overlaps |
-//! | `meter` | counts what goes to the server and back |
-//! | `record` | what was measured, as it is kept in JSON |
-//! | `ahead` | where another is ahead of us, and why |
-//! | `markdown`, `page`, `plot` | how it is shown |
+//! | `systems` | the systems, and how their drivers are started |
+//! | `store_run` | one store while it is measured, with the systems that take part |
+//! | `rounds`, `turn` | the scenarios that are run in rounds, and one turn of one system |
+//! | `one_shots` | the other scenarios: costs, takeover, many held locks |
+//! | `driver_process` | a driver that runs |
+//! | `own_driver` | this binary as the driver of our locks and of the floors |
+//! | `analysis` | what the tenures tell: hand-offs, fairness, overlaps |
+//! | `counting_proxy` | counts requests and bytes between a driver and the server |
+//! | `results` | the raw data of a report, as they are kept in JSON |
+//! | `ahead` | which systems are ahead of ours, and why |
+//! | `tables`, `format` | the tables of a report, and how figures are written |
+//! | `markdown`, `html`, `plot` | the renderings of a report |
 
 mod ahead;
+mod analysis;
 mod args;
-mod conductor;
-mod contest;
+mod counting_proxy;
 #[path = "../../peers/rust/src/driver.rs"]
 mod driver;
+mod driver_process;
+mod format;
+mod html;
 mod markdown;
-mod measure;
-mod meter;
-mod own;
-mod page;
-mod peer;
+mod one_shots;
+mod own_driver;
 mod plot;
 #[path = "../../peers/rust/src/protocol.rs"]
 mod protocol;
-mod record;
+mod results;
+mod rounds;
+mod runner;
 mod scenario;
-mod special;
+mod store_run;
 mod systems;
+mod tables;
+mod turn;
 
 pub(crate) use self::{
     args::{CompareArgs, DriverArgs},
-    conductor::compare,
-    own::drive,
+    own_driver::drive,
+    runner::compare,
 };

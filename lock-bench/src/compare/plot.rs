@@ -1,48 +1,48 @@
-//! [`lines`] and [`bars`]: plots in SVG, which take their colours from the page they stand in.
+//! [`lines`] and [`bars`]: plots in SVG, with the colours of the page that contains them.
 
 use std::fmt::Write as _;
 
-use super::{args::FLOOR, markdown::digits};
+use super::{args::FLOOR, format::digits};
 
-/// What is drawn of one system.
+/// The points of one system.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Which of the colours of the page.
+    /// The number of a colour of the page.
     pub(crate) colour: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// From the left to the right.
+/// The horizontal axis.
 #[derive(Clone, Debug)]
-pub(crate) struct Across {
+pub(crate) struct XAxis {
     pub(crate) label: &'static str,
-    /// Values, and what stands below them.
+    /// Values, and the labels below them.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// Where a value is.
+    /// The position of a value.
     pub(crate) place: fn(f64) -> f64,
 }
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
-/// The plot itself; right of it stand the names.
+/// The edges of the plot itself; the names are on its right.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 590.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 350.0;
-/// Between two names.
+/// The distance between two names.
 const LINE: f64 = 15.0;
 
 /// One line for each system, on a logarithmic scale. Empty if there is nothing to draw.
-pub(crate) fn lines(about: &str, across: &Across, up: &str, series: &[Series]) -> String {
+pub(crate) fn lines(about: &str, x_axis: &XAxis, y_label: &str, series: &[Series]) -> String {
     let drawn: Vec<&Series> = series.iter().filter(|one| !one.points.is_empty()).collect();
     let values = || drawn.iter().flat_map(|one| one.points.iter().map(|point| point.1));
     let Some(scale) = Scale::of(values(), BOTTOM, TOP) else { return String::new() };
-    let places: Vec<f64> = across.ticks.iter().map(|tick| (across.place)(tick.0)).collect();
+    let places: Vec<f64> = x_axis.ticks.iter().map(|tick| (x_axis.place)(tick.0)).collect();
     let (first, last) = (least(&places), -least(&places.iter().map(|place| -place).collect::<Vec<_>>()));
     let x = |value: f64| {
         let width = if last > first { last - first } else { 1.0 };
-        LEFT + 12.0 + ((across.place)(value) - first) / width * (RIGHT - LEFT - 24.0)
+        LEFT + 12.0 + ((x_axis.place)(value) - first) / width * (RIGHT - LEFT - 24.0)
     };
     let mut svg = begin(about, HEIGHT);
     for (value, label) in scale.ticks() {
@@ -56,7 +56,7 @@ pub(crate) fn lines(about: &str, across: &Across, up: &str, series: &[Series]) -
             format_args!("<text class=\"end\" x=\"{}\" y=\"{:.1}\">{label}</text>", LEFT - 8.0, y + 4.0),
         );
     }
-    for (value, label) in &across.ticks {
+    for (value, label) in &x_axis.ticks {
         let x = x(*value);
         put(
             &mut svg,
@@ -76,7 +76,7 @@ pub(crate) fn lines(about: &str, across: &Across, up: &str, series: &[Series]) -
             "<text class=\"middle\" x=\"{}\" y=\"{}\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
             BOTTOM + 40.0,
-            escaped(across.label)
+            escaped(x_axis.label)
         ),
     );
     put(
@@ -84,13 +84,13 @@ pub(crate) fn lines(about: &str, across: &Across, up: &str, series: &[Series]) -
         format_args!(
             "<text class=\"middle\" transform=\"translate(14 {}) rotate(-90)\">{}</text>",
             f64::midpoint(TOP, BOTTOM),
-            escaped(up)
+            escaped(y_label)
         ),
     );
     for one in &drawn {
-        draw(&mut svg, one, |(across, up)| (x(across), scale.at(up)));
+        draw(&mut svg, one, |(value, figure)| (x(value), scale.at(figure)));
     }
-    names(&mut svg, &drawn, |(across, up)| (x(across), scale.at(up)));
+    names(&mut svg, &drawn, |(value, figure)| (x(value), scale.at(figure)));
     svg.push_str("</svg>\n");
     svg
 }
@@ -100,7 +100,7 @@ fn draw(svg: &mut String, series: &Series, at: impl Fn((f64, f64)) -> (f64, f64)
     let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let class = class(series);
     put(svg, format_args!("<polyline class=\"{class}\" points=\"{}\"/>", path.join(" ")));
-    // Where there are few, each is something that was measured.
+    // Few points are measurements; many are a distribution.
     if points.len() <= 6 {
         for ((x, y), (_, value)) in points.iter().zip(&series.points) {
             let title = format!("{}: {}", escaped(&series.name), digits(*value));
@@ -114,7 +114,7 @@ fn draw(svg: &mut String, series: &Series, at: impl Fn((f64, f64)) -> (f64, f64)
     }
 }
 
-/// Beside the ends of the lines, as near to them as there is room.
+/// Writes the names beside the ends of the lines, as near as there is room.
 fn names(svg: &mut String, drawn: &[&Series], at: impl Fn((f64, f64)) -> (f64, f64)) {
     let end = |one: &&Series| one.points.last().map(|point| at(*point));
     let mut ends: Vec<(&Series, (f64, f64))> =
@@ -124,7 +124,7 @@ fn names(svg: &mut String, drawn: &[&Series], at: impl Fn((f64, f64)) -> (f64, f
     for (_, (_, y)) in &ends {
         places.push(places.last().map_or(*y, |before: &f64| y.max(before + LINE)));
     }
-    // What hangs out below is pushed up again.
+    // Names that would be below the plot move up again.
     let mut limit = BOTTOM + 8.0;
     for place in places.iter_mut().rev() {
         *place = place.min(limit);
@@ -151,8 +151,8 @@ fn names(svg: &mut String, drawn: &[&Series], at: impl Fn((f64, f64)) -> (f64, f
     }
 }
 
-/// One row of bars for each system, on a logarithmic scale: one bar for each of its points, whose names are given.
-pub(crate) fn bars(about: &str, across: &str, names: &[&str], series: &[Series]) -> String {
+/// A group of bars for each system, on a logarithmic scale: one bar for each point. `names` are those of the points.
+pub(crate) fn bars(about: &str, x_label: &str, names: &[&str], series: &[Series]) -> String {
     const BAR: f64 = 11.0;
     const LABELS: f64 = 150.0;
     let drawn: Vec<&Series> = series.iter().filter(|one| !one.points.is_empty()).collect();
@@ -184,7 +184,7 @@ pub(crate) fn bars(about: &str, across: &str, names: &[&str], series: &[Series])
             "<text class=\"middle\" x=\"{}\" y=\"{:.1}\">{}</text>",
             f64::midpoint(LABELS, right),
             bottom + 36.0,
-            escaped(across)
+            escaped(x_label)
         ),
     );
     for (i, one) in drawn.iter().enumerate() {
@@ -198,7 +198,7 @@ pub(crate) fn bars(about: &str, across: &str, names: &[&str], series: &[Series])
                 escaped(&one.name)
             ),
         );
-        // Whole numbers, in order: which of the names it is.
+        // The first coordinate is the number of the name.
         for ((place, value), name) in
             one.points.iter().filter_map(|point| Some((point, *names.get(nth(point.0))?)))
         {
@@ -220,7 +220,7 @@ fn nth(place: f64) -> usize {
     place as usize
 }
 
-/// Where it is, how wide and how high, and what stands behind it.
+/// A bar with its position, its size and its label.
 fn bar(svg: &mut String, class: &str, (x, y, width, height): (f64, f64, f64, f64), label: &str) {
     put(
         svg,
@@ -242,7 +242,7 @@ fn begin(about: &str, height: f64) -> String {
 }
 
 fn put(svg: &mut String, what: std::fmt::Arguments<'_>) {
-    // Nothing goes wrong when a string is written to.
+    // Writing to a string does not fail.
     let _ = writeln!(svg, "{what}");
 }
 
@@ -254,7 +254,7 @@ fn class(series: &Series) -> String {
     }
 }
 
-/// For HTML.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -263,7 +263,7 @@ fn least(of: &[f64]) -> f64 {
     of.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// A logarithmic one.
+/// A logarithmic scale.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     from: f64,
@@ -273,7 +273,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// None without values.
+    /// `None` without values.
     fn of(values: impl Iterator<Item = f64>, begin: f64, end: f64) -> Option<Self> {
         let logs: Vec<f64> = values.filter(|value| *value > 0.0).map(f64::log10).collect();
         let (from, to) = (least(&logs), -least(&logs.iter().map(|log| -log).collect::<Vec<_>>()));
@@ -286,7 +286,7 @@ impl Scale {
         self.begin + (log - self.from) / (self.to - self.from) * (self.end - self.begin)
     }
 
-    /// Round values, few enough to be read.
+    /// Round values, few enough for a plot.
     fn ticks(self) -> Vec<(f64, String)> {
         let steps: &[f64] = if self.to - self.from > 2.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let decades = self.from.floor() as i32..=self.to.ceil() as i32;
@@ -313,9 +313,9 @@ mod tests {
         Series { name: name.to_owned(), colour: 1, points: points.to_vec() }
     }
 
-    fn tasks() -> Across {
+    fn tasks() -> XAxis {
         let ticks = [1.0, 64.0].map(|tasks: f64| (tasks, tasks.to_string())).into();
-        Across { label: "tasks", ticks, place: f64::log10 }
+        XAxis { label: "tasks", ticks, place: f64::log10 }
     }
 
     #[test]

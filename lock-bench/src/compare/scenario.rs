@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use super::protocol::Kind;
 
-/// A row of each system.
+/// What is measured of each system, as one row of the report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) work: Work,
-    /// Whether it is run without being asked for.
+    /// Whether it is run by default.
     pub(crate) short: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Acquire and release, of so many tasks, each on a lock of its own.
+    /// Acquire and release by so many tasks, each on a lock of its own.
     Pairs { tasks: usize },
-    /// One lock goes round.
+    /// Contenders hand one lock over to each other.
     HandOff { contenders: usize, processes: usize },
     /// Readers and writers, or the holders of permits.
     Shared { kind: Kind },
-    /// What goes to the server for one pair, and for one tenure of so many contenders.
+    /// Requests and bytes for one pair, and for one tenure among so many contenders.
     Costs { contenders: usize },
     /// A holder is killed.
     Takeover,
@@ -43,7 +43,7 @@ const fn hand_off(contenders: usize, processes: usize) -> Work {
     Work::HandOff { contenders, processes }
 }
 
-/// All there are, in the order in which they are run.
+/// All scenarios, in the order in which they are run.
 pub(crate) const SCENARIOS: [Scenario; 19] = [
     Scenario::short("pair", Work::Pairs { tasks: 1 }),
     Scenario::long("throughput-16", Work::Pairs { tasks: 16 }),
@@ -66,17 +66,17 @@ pub(crate) const SCENARIOS: [Scenario; 19] = [
     Scenario::long("held-10000", Work::Held { locks: 10_000 }),
 ];
 
-/// How long things last.
+/// How many rounds there are, and how long the steps take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// Without the first, in which everybody gets warm.
+    /// Without the first one, which is a warm-up.
     pub(crate) rounds: usize,
     /// One turn of one system.
     pub(crate) turn: Duration,
-    /// Before the first scenario, to let compilers at run time do their work.
+    /// Before the first scenario, so that just-in-time compilers have run.
     pub(crate) warm_up: Duration,
-    /// What an answer may take longer than it should. Whoever takes longer has failed.
-    pub(crate) patience: Duration,
+    /// How much longer than expected a response may take before its system has failed.
+    pub(crate) grace: Duration,
     /// How often a holder is killed.
     pub(crate) kills: usize,
 }
@@ -86,7 +86,7 @@ impl Schedule {
         rounds: 3,
         turn: Duration::from_millis(400),
         warm_up: Duration::from_millis(1500),
-        patience: Duration::from_secs(20),
+        grace: Duration::from_secs(20),
         kills: 1,
     };
 
@@ -94,7 +94,7 @@ impl Schedule {
         rounds: 5,
         turn: Duration::from_secs(1),
         warm_up: Duration::from_secs(3),
-        patience: Duration::from_secs(45),
+        grace: Duration::from_secs(45),
         kills: 3,
     };
 }

@@ -1,4 +1,4 @@
-//! [`SystemSpec`]: who takes part, and how its driver is started.
+//! [`SystemSpec`]: the systems that are compared, and how their drivers are started.
 
 use std::{
     collections::BTreeMap,
@@ -10,30 +10,27 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::{
-    args::{CompareArgs, FLOOR},
-    record::NOT_INSTALLED,
-};
-use crate::{Result, args::StoreKind};
+use super::args::{CompareArgs, FLOOR};
+use crate::{error::Result, store::StoreKind};
 
-/// A library on a store.
+/// A lock library on a store, or the floor of the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemSpec {
     pub(crate) store: &'static str,
     pub(crate) name: &'static str,
     pub(crate) language: Language,
-    /// What it should be known for when its figures are read.
+    /// What a reader of its figures should know.
     pub(crate) note: &'static str,
 }
 
-/// What its driver is written in.
+/// The language of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// This binary.
+    /// Rust, in this binary.
     Own,
     Rust,
     Go,
-    /// Go, too, but in a module of its own, for it may not be available.
+    /// Go, in a module of its own, because some mirrors do not have it.
     Rueidis,
     Java,
     Python,
@@ -49,7 +46,7 @@ impl Language {
         }
     }
 
-    /// As `peers/setup` calls what it builds.
+    /// The name of its build in `peers/setup`.
     fn build(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -71,7 +68,7 @@ const fn system(
     SystemSpec { store, name, language, note }
 }
 
-/// All there are. The floor of a store is its first.
+/// All systems. The floor is the first one of each store.
 pub(crate) const SYSTEMS: [SystemSpec; 24] = {
     use Language::{Go, Java, Own, Python, Rueidis, Rust};
     [
@@ -108,7 +105,7 @@ pub(crate) const SYSTEMS: [SystemSpec; 24] = {
             "zk",
             "zookeeper-client",
             Rust,
-            "queue; deletes in the background: nobody can wait for a release",
+            "queue; deletes in the background: a release cannot be awaited",
         ),
         system("zk", "curator", Java, "InterProcessMutex: queue"),
         system("zk", "kazoo", Python, "Lock: queue"),
@@ -120,17 +117,17 @@ pub(crate) const SYSTEMS: [SystemSpec; 24] = {
 /// The stores that can be compared, in order.
 pub(crate) const STORES: [&str; 4] = ["redis", "etcd", "zk", "sqlite"];
 
-/// Of a store, those who are asked for.
+/// The systems of a store that are asked for.
 pub(crate) fn asked_for(args: &CompareArgs, store: &str) -> Vec<SystemSpec> {
     SYSTEMS.into_iter().filter(|one| one.store == store && args.wants_system(store, one.name)).collect()
 }
 
-/// How drivers are started: what `peers/setup` has built, or why it has not.
+/// How drivers are started: the builds of `peers/setup`, or why one is missing.
 #[derive(Debug, Default)]
-pub(crate) struct Drivers(BTreeMap<String, Result<String, String>>);
+pub(crate) struct DriverCommands(BTreeMap<String, Result<String, String>>);
 
-impl Drivers {
-    /// Builds what these need and is not there yet, which may take minutes.
+impl DriverCommands {
+    /// Builds the drivers of these systems that are not built yet, which may take minutes.
     pub(crate) fn build(systems: &[SystemSpec]) -> Result<Self> {
         let mut wanted: Vec<&str> = systems.iter().map(|system| system.language.build()).collect();
         wanted.sort_unstable();
@@ -147,7 +144,7 @@ impl Drivers {
     }
 
     /// # Errors
-    /// Why there is none.
+    /// Why there is no driver.
     pub(crate) fn command(&self, system: &SystemSpec, address: &str, ttl: Duration) -> Result<Vec<String>> {
         let mut command = if system.language == Language::Own {
             let here = env::current_exe()?.to_str().ok_or("the path of this binary is no text")?.to_owned();
@@ -172,8 +169,11 @@ fn built(line: &str) -> Option<(String, Result<String, String>)> {
     Some((name.to_owned(), built))
 }
 
+/// What the reason begins with where a library cannot be installed.
+pub(crate) const NOT_INSTALLED: &str = "not installed";
+
 /// # Errors
-/// If this binary was built without it.
+/// If this binary was built without the store.
 pub(crate) fn store_kind(name: &str) -> Result<StoreKind> {
     StoreKind::from_str(name, false).map_err(|_| format!("this lock-bench was built without {name}").into())
 }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(built("rueidislock\tmissing\tno such module"), Some(("rueidislock".into(), missing)));
         assert_eq!(built("Downloading"), None);
         let system = SYSTEMS.iter().find(|system| system.name == "redsync").unwrap();
-        let mut drivers = Drivers::default();
+        let mut drivers = DriverCommands::default();
         drivers.0.extend(built("go\tmissing\tno compiler"));
         let error = drivers.command(system, "here:1", Duration::from_secs(1)).unwrap_err();
         assert_eq!(error.to_string(), "not installed: no compiler");

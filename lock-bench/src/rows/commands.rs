@@ -1,25 +1,22 @@
-//! `commands`: what is sent to the server, as the server counts it and as the client does.
-
-use std::sync::Arc;
+//! `commands`: the commands that are sent to the server, as the server and the client count them.
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Lock, Locks, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Lock, Locks};
 use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
-    counted::{Counted, Verbs},
-    ring::TTL,
-    store,
+    contenders::TTL,
+    counting_backend::{CallCounts, CountingBackend},
+    error::Result,
+    store::{CommandCounts, StoreKind},
 };
 
 pub(super) struct Commands;
 
 const WAITERS: [u64; 4] = [1, 10, 100, 1000];
 
-/// Locks that are taken and given back.
+/// Locks that are acquired and released.
 const LOCKS: u64 = 200;
 
 #[async_trait]
@@ -27,7 +24,7 @@ impl Measurement for Commands {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let row = |name: String| RowSpec::new(name, "commands");
         let bounded = |name: String| row(name).bound(Bound::ValueAtMost(1.0));
-        // On etcd a waiter also looks again, now and then: the longer the more wait.
+        // On etcd a waiter looks again from time to time, so that more commands are sent the longer it waits.
         let shared = |name: String| if store.is_etcd() { row(name) } else { bounded(name) };
         let mut rows = vec![bounded("commands.acquire".to_owned()), bounded("commands.release".to_owned())];
         for waiters in WAITERS {
@@ -46,22 +43,22 @@ impl Measurement for Commands {
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         if bench.store.kind().is_zk() {
             return Ok(Outcome::NotPossible(
-                "a verb is several requests there, which a test of lock-zk counts",
+                "a verb is several requests on ZooKeeper, which a test of lock-zk counts",
             ));
         }
         let counter = Counter::new(bench)?;
         eprintln!("commands: {LOCKS} locks that nobody else wants");
-        // What a server has never seen is sent twice, once by its digest and once in full.
-        counter.hand_on(1).await?;
+        // The first use of a script is two commands: one with its digest, one with its text.
+        counter.hand_over(1).await?;
         let mut figures = counter.uncontended().await?;
         for waiters in WAITERS {
             if bench.plan.wants(&format!("commands.handoff.{waiters}"))
                 || bench.plan.wants(&format!("commands.join.{waiters}"))
             {
                 eprintln!("commands: {waiters} waiters");
-                let [before, queued, handed_on] = counter.hand_on(waiters).await?;
+                let [before, queued, handed_over] = counter.hand_over(waiters).await?;
                 figures.extend([
-                    counter.figure(format!("commands.handoff.{waiters}"), queued, handed_on, waiters)?,
+                    counter.figure(format!("commands.handoff.{waiters}"), queued, handed_over, waiters)?,
                     counter.figure(format!("commands.join.{waiters}"), before, queued, waiters)?,
                 ]);
             }
@@ -70,82 +67,82 @@ impl Measurement for Commands {
     }
 }
 
-/// Counts on both sides.
+/// Counts commands on the client and on the server.
 struct Counter<'a> {
     bench: &'a Bench,
-    counted: Counted,
+    backend: CountingBackend,
     locks: Locks,
     options: AcquireOptions,
 }
 
-/// What was counted up to one moment.
+/// What both sides had counted at one moment.
 #[derive(Clone, Copy)]
-struct Mark {
-    client: Verbs,
-    server: Option<store::Commands>,
+struct Snapshot {
+    client: CallCounts,
+    server: Option<CommandCounts>,
 }
 
 impl<'a> Counter<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
-        let counted = Counted::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        Ok(Self { bench, counted, locks, options: AcquireOptions::new().ttl(TTL) })
+        let backend = CountingBackend::new(bench.store.backend()?);
+        let locks = backend.locks();
+        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(TTL) })
     }
 
     async fn uncontended(&self) -> Result<Vec<Figure>> {
         let mutexes: Vec<Lock> =
             (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
-        let before = self.mark().await?;
+        let before = self.snapshot().await?;
         let mut guards = Vec::new();
         for mutex in &mutexes {
             guards.push(mutex.acquire_with(&self.options).await?);
         }
-        let between = self.mark().await?;
+        let between = self.snapshot().await?;
         for guard in guards {
             guard.release().await?;
         }
-        let after = self.mark().await?;
+        let after = self.snapshot().await?;
         Ok(vec![
             self.figure("commands.acquire".into(), before, between, LOCKS)?,
             self.figure("commands.release".into(), between, after, LOCKS)?,
         ])
     }
 
-    /// One after the other stands in the queue; then the lock goes to each of them once. Nobody comes back, so that what
-    /// a hand-off costs and what a new waiter costs are counted apart: the marks stand before, between and behind.
-    async fn hand_on(&self, waiters: u64) -> Result<[Mark; 3]> {
+    /// Waiters join the queue one after the other; then each gets the lock once. No waiter comes back, so that the commands
+    /// of a hand-off and those of a new waiter are counted apart: one snapshot before, one between and one behind.
+    async fn hand_over(&self, waiters: u64) -> Result<[Snapshot; 3]> {
         let mutex = self.locks.mutex(format!("bench:count:queue:{waiters}"))?;
         let holder = mutex.acquire_with(&self.options).await?;
-        let before = self.mark().await?;
+        let before = self.snapshot().await?;
         let mut queue = JoinSet::new();
         for place in 1..=waiters {
             let (mutex, options, is_last) = (mutex.clone(), self.options.clone(), place == waiters);
-            queue.spawn(async move { wait_in_line(&mutex, &options, is_last).await });
+            queue.spawn(async move { wait_in_queue(&mutex, &options, is_last).await });
             let others = before.client.waiting + before.client.admitted;
-            self.counted.stand(others + place).await;
+            self.backend.wait_for_entries(others + place).await;
         }
-        let queued = self.mark().await?;
+        let queued = self.snapshot().await?;
         holder.release().await?;
         let mut last = None;
         while let Some(guard) = queue.join_next().await {
             last = guard??.or(last);
         }
-        // Each release up to now was a hand-off; this one is not.
-        let handed_on = self.mark().await?;
+        // Each release so far was a hand-off; the next one is not.
+        let handed_over = self.snapshot().await?;
         last.ok_or("the last waiter did not get the lock")?.release().await?;
-        Ok([before, queued, handed_on])
+        Ok([before, queued, handed_over])
     }
 
-    async fn mark(&self) -> Result<Mark> {
-        Ok(Mark { client: self.counted.verbs(), server: self.bench.store.commands().await? })
+    async fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.command_counts().await? })
     }
 
-    /// What was sent between two moments, for each of so many.
-    fn figure(&self, row: String, before: Mark, after: Mark, each: u64) -> Result<Figure> {
+    /// The commands between two snapshots, divided by `each`.
+    fn figure(&self, row: String, before: Snapshot, after: Snapshot, each: u64) -> Result<Figure> {
         let asked = after.client.since(before.client).requests();
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
         let sent = match counted {
-            // A verb is one request there or several, which only the server counts.
+            // On etcd a verb may be several requests, which only the server counts.
             Some(counted) if self.bench.store.kind().is_etcd() => counted.sent,
             // A store with sessions opens one for every 1000 entries, which is one more request.
             Some(counted) if !(asked..=asked + each / 1000).contains(&counted.sent) => {
@@ -160,8 +157,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The last one keeps what it gets.
-async fn wait_in_line(mutex: &Lock, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
+/// The last waiter keeps the lock.
+async fn wait_in_queue(mutex: &Lock, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
     let guard = mutex.acquire_with(options).await?;
     if is_last {
         return Ok(Some(guard));

@@ -1,53 +1,53 @@
-//! `handoff`: from the call of `release` to the moment when the next in the queue has its guard, against the time from
-//! the call of `PUBLISH` to the receipt; and hand-offs per second, against messages that are passed on at once.
+//! `handoff`: the time from the call of `release` until the next waiter has its guard, against the time from the call of
+//! `PUBLISH` to the receipt; and hand-offs per second, against messages that are sent on at once.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
-    counted::Counted,
-    crew::Crew,
-    member::{Order, Reply},
-    nanos::Nanos,
-    plan::Plan,
-    ring::Grant,
+    contenders::Grant,
+    counting_backend::CountingBackend,
+    error::Result,
     samples::{Rounds, Samples},
-    store::Leg,
+    store::{ForwardingRound, StoreKind},
+    timestamp::Timestamp,
+    worker::{Command, Reply},
+    workers::Workers,
 };
 
-pub(super) struct Handoff {
+pub(super) struct HandOff {
     group: &'static str,
-    /// In this process, or in so many others, in which the places in the queue go round.
+    /// In this process, or in so many others, between which the places in the queue alternate.
     processes: Option<usize>,
     waiters: &'static [usize],
-    /// Whether somebody else writes to the store all the time.
-    noisy: bool,
+    /// Whether the store is written to all the time.
+    under_load: bool,
 }
 
-/// For latencies, how long a lock or message is kept before it goes on: until everybody stands in the queue again.
+/// For latencies, how long a lock or a message is kept before it goes on: until all others wait again.
 const HOLD: Duration = Duration::from_millis(3);
 
-impl Handoff {
-    pub(super) const HERE: Self =
-        Self { group: "handoff", processes: None, waiters: &[1, 10, 100, 1000], noisy: false };
-    pub(super) const THERE: Self = Self { group: "handoff-processes", processes: Some(4), ..Self::HERE };
-    pub(super) const BUSY: Self = Self { group: "handoff-busy", waiters: &[1], noisy: true, ..Self::HERE };
+impl HandOff {
+    pub(super) const IN_PROCESS: Self =
+        Self { group: "handoff", processes: None, waiters: &[1, 10, 100, 1000], under_load: false };
+    pub(super) const BETWEEN_PROCESSES: Self =
+        Self { group: "handoff-processes", processes: Some(4), ..Self::IN_PROCESS };
+    pub(super) const UNDER_LOAD: Self =
+        Self { group: "handoff-busy", waiters: &[1], under_load: true, ..Self::IN_PROCESS };
 
     fn group(&self, waiters: usize) -> String {
         format!("{}.{waiters}", self.group)
     }
 
-    /// The most that a hand-off may take of its floor.
+    /// How long a hand-off may take, as a multiple of its floor.
     fn bound(&self, store: StoreKind) -> Bound {
         if store.is_sqlite() {
-            // It has no messages to compare with.
+            // SQLite has no messages to compare with.
             return Bound::ValueAtMost(2000.0);
         }
-        Bound::RatioAtMost(match (store.is_etcd() || store.is_zk(), self.noisy) {
+        Bound::RatioAtMost(match (store.is_etcd() || store.is_zk(), self.under_load) {
             (false, _) => 1.4,
             (true, false) => 1.3,
             (true, true) => 2.0,
@@ -56,38 +56,41 @@ impl Handoff {
 
     async fn measure(&self, bench: &Bench, waiters: usize) -> Result<Vec<Figure>> {
         let group = self.group(waiters);
-        let mut crew = match self.processes {
-            None => Crew::here(Arc::clone(&bench.store), Counted::new(bench.store.backend()?)),
-            Some(processes) => Crew::there(&*bench.store, processes.min(waiters + 1))?,
+        let mut workers = match self.processes {
+            None => {
+                Workers::in_process(Arc::clone(&bench.store), CountingBackend::new(bench.store.backend()?))
+            }
+            Some(processes) => Workers::start(&*bench.store, processes.min(waiters + 1))?,
         };
-        gather(&mut crew, &group, waiters).await?;
-        // Whatever is done only once is done.
-        both(&mut crew, true, HOLD, Plan::ROUND / 2).await?;
+        set_up(&mut workers, &group, waiters).await?;
+        // Connects, and makes scripts known.
+        floor_and_ours(&mut workers, true, HOLD, Plan::ROUND / 2).await?;
 
         let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
         let (mut latencies, mut floors) = (Samples::new(), Samples::new());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
-            let (floor, grants) = both(&mut crew, floor_first, HOLD, Plan::ROUND).await?;
+            let (floor, grants) = floor_and_ours(&mut workers, floor_first, HOLD, Plan::ROUND).await?;
             let ours = handed_over(&grants)?;
-            // On a machine that did something else all the time, a round may be over before anything was handed over.
+            // On a busy machine a round may end before the first hand-off.
             if ours.len() > 0 {
                 p50.push(ours.percentile(50.0), (floor.len() > 0).then(|| floor.percentile(50.0)));
                 latencies.add(&ours);
                 floors.add(&floor);
             }
-            let (floor, grants) = both(&mut crew, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
-            if let Some((handoffs, granted)) = per_second(&grants)? {
+            let (floor, grants) =
+                floor_and_ours(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
+            if let Some((hand_offs, granted)) = per_second(&grants)? {
                 let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
                 let messages = (floor.len() > 0).then_some(messages);
-                rate.push(handoffs, messages);
+                rate.push(hand_offs, messages);
                 all.push(granted, messages);
             }
         }
         if p50.is_empty() || rate.is_empty() {
             return Err(format!("{group}: nothing was handed over").into());
         }
-        crew.tell_all(|_| Order::Disband).await?;
+        workers.tell_all(|_| Command::Finish).await?;
         Ok(vec![
             Figure::over(format!("{group}.p50"), &p50),
             Figure::p99(format!("{group}.p99"), &latencies, &floors),
@@ -98,7 +101,7 @@ impl Handoff {
 }
 
 #[async_trait]
-impl Measurement for Handoff {
+impl Measurement for HandOff {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let rows = |waiters: &usize| {
             let group = self.group(*waiters);
@@ -120,8 +123,8 @@ impl Measurement for Handoff {
         if self.processes.is_some() && bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
-        let noise = if self.noisy { bench.store.noise().await? } else { None };
-        if self.noisy && noise.is_none() {
+        let writes = if self.under_load { bench.store.background_writes().await? } else { None };
+        if self.under_load && writes.is_none() {
             return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
         }
         let mut figures = Vec::new();
@@ -134,59 +137,60 @@ impl Measurement for Handoff {
     }
 }
 
-/// A holder and so many waiters, who stand in the queue in turn from one process and the next; and a chain for messages
+/// A holder and so many waiters, whose places in the queue alternate between the processes; and a chain of messages
 /// through the same processes.
-async fn gather(crew: &mut Crew, group: &str, waiters: usize) -> Result<()> {
-    let size = crew.len();
+async fn set_up(workers: &mut Workers, group: &str, waiters: usize) -> Result<()> {
+    let size = workers.len();
     let channel = |i: usize| format!("bench:{group}:{}", i % size);
-    crew.tell_all(|i| Order::Listen { from: channel(i), to: channel(i + 1) }).await?;
-    crew.tell_all(|_| Order::Ring { name: format!("bench:{group}") }).await?;
+    workers.tell_all(|i| Command::Listen { from: channel(i), to: channel(i + 1) }).await?;
+    workers.tell_all(|_| Command::Contend { name: format!("bench:{group}") }).await?;
     for contender in 0..=waiters {
-        crew.tell(contender, Order::Join).await?;
+        workers.tell(contender, Command::Join).await?;
     }
     Ok(())
 }
 
-/// The floor and ours, in turn one or the other first.
-async fn both(
-    crew: &mut Crew,
+/// Measures the floor and our locks, alternately one or the other first.
+async fn floor_and_ours(
+    workers: &mut Workers,
     floor_first: bool,
     hold: Duration,
     length: Duration,
 ) -> Result<(Samples, Vec<Grant>)> {
     if floor_first {
-        let floor = relay(crew, hold, length).await?;
-        Ok((floor, turn(crew, hold, length).await?))
+        let floor = forward(workers, hold, length).await?;
+        Ok((floor, contend(workers, hold, length).await?))
     } else {
-        let ours = turn(crew, hold, length).await?;
-        Ok((relay(crew, hold, length).await?, ours))
+        let ours = contend(workers, hold, length).await?;
+        Ok((forward(workers, hold, length).await?, ours))
     }
 }
 
-async fn relay(crew: &mut Crew, hold: Duration, length: Duration) -> Result<Samples> {
-    let until = Nanos::now().plus(length);
-    let replies = crew.tell_all(|i| Order::Relay(Leg { first: i == 0, hold, until })).await?;
+async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Samples> {
+    let until = Timestamp::now().plus(length);
+    let replies =
+        workers.tell_all(|i| Command::Forward(ForwardingRound { first: i == 0, hold, until })).await?;
     let latencies = replies.into_iter().map(|reply| match reply {
         Reply::Latencies(latencies) => Ok(latencies),
-        other => Err(format!("a relay was answered by {other:?}").into()),
+        other => Err(format!("a chain of messages was answered by {other:?}").into()),
     });
     Ok(latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// All grants of all processes, in the order of the queue.
-async fn turn(crew: &mut Crew, hold: Duration, length: Duration) -> Result<Vec<Grant>> {
+async fn contend(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Vec<Grant>> {
     let mut grants = Vec::new();
-    for reply in crew.tell_all(|_| Order::Turn { hold, length }).await? {
+    for reply in workers.tell_all(|_| Command::Run { hold, length }).await? {
         match reply {
             Reply::Grants(some) => grants.extend(some),
-            other => return Err(format!("a turn was answered by {other:?}").into()),
+            other => return Err(format!("contenders were answered by {other:?}").into()),
         }
     }
     grants.sort_by_key(|grant| grant.token);
     Ok(grants)
 }
 
-/// The latencies of what was handed over. A grant that found the lock free is none: its holder came late.
+/// The latencies of hand-offs. A grant of a lock that was free is not a hand-off: its holder came late.
 fn handed_over(grants: &[Grant]) -> Result<Samples> {
     let mut samples = Samples::new();
     for pair in grants.windows(2) {
@@ -201,7 +205,7 @@ fn handed_over(grants: &[Grant]) -> Result<Samples> {
     Ok(samples)
 }
 
-/// Hand-offs, and all grants: also of those who found the lock free. None if there was no hand-off.
+/// Hand-offs per second, and grants per second, which include grants of a lock that was free. `None` without a hand-off.
 fn per_second(grants: &[Grant]) -> Result<Option<(f64, f64)>> {
     let handed = handed_over(grants)?.len();
     let (Some(first), Some(last)) = (grants.first(), grants.last()) else { return Ok(None) };
@@ -215,7 +219,7 @@ mod tests {
     use super::*;
 
     fn grant(token: u64, granted: u64, released: u64) -> Grant {
-        Grant { token, handed: true, granted: Nanos(granted), released: Nanos(released) }
+        Grant { token, handed: true, granted: Timestamp(granted), released: Timestamp(released) }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `held`: what many locks cost while they are kept: the client's time and memory, and the server's time.
+//! `held`: what many held locks cost: CPU time and memory of the client, and CPU time of the server.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use tokio::time::sleep;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
-    crew::Worker,
-    member::{Order, Reply},
+    error::Result,
+    store::StoreKind,
     usage::Usage,
+    worker::{Command, Reply},
+    worker_process::WorkerProcess,
 };
 
 pub(super) struct Held;
@@ -46,7 +46,7 @@ impl Measurement for Held {
     }
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
-        let Some(server) = bench.store.server() else {
+        let Some(server) = bench.store.server_pid() else {
             return Ok(Outcome::NotPossible("the store has no process of its own"));
         };
         let mut figures = Vec::new();
@@ -63,18 +63,17 @@ fn group(locks: u64) -> String {
     format!("held.{locks}")
 }
 
-/// In a process that does nothing else, so that whatever it uses is for these locks.
+/// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
 async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
-    let mut holder = Worker::start(&*bench.store)?;
-    // Connects, and starts what is started once.
-    let warm = Order::Keep { locks: 64, ttl: TTL };
-    order(&mut holder, &warm).await?;
-    order(&mut holder, &Order::GiveBack).await?;
+    let mut holder = WorkerProcess::start(&*bench.store)?;
+    // Connects, and starts the threads that all locks share.
+    holder.ask(&Command::Keep { locks: 64, ttl: TTL }).await?;
+    holder.ask(&Command::GiveBack).await?;
     let empty = Usage::of(holder.pid()?)?;
 
-    order(&mut holder, &Order::Keep { locks, ttl: TTL }).await?;
+    holder.ask(&Command::Keep { locks, ttl: TTL }).await?;
     let started = Instant::now();
     let before = (Usage::of(holder.pid()?)?, Usage::of(server)?);
     let mut most = before.0.memory;
@@ -84,8 +83,8 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     }
     let elapsed = started.elapsed();
     let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
-    let Reply::GivenBack { lost } = order(&mut holder, &Order::GiveBack).await? else {
-        return Err("a worker does not say what it gave back".into());
+    let Reply::GivenBack { lost } = holder.ask(&Command::GiveBack).await? else {
+        return Err("a worker does not tell how many locks it lost".into());
     };
 
     let percent = |before: Usage, after: Usage| {
@@ -98,12 +97,4 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
         Figure::plain(format!("{group}.lost"), lost as f64),
         Figure::plain(format!("{group}.server"), percent(before.1, after.1)),
     ])
-}
-
-async fn order(holder: &mut Worker, order: &Order) -> Result<Reply> {
-    holder.tell(order).await?;
-    match holder.reply().await? {
-        Reply::Failed(why) => Err(why.into()),
-        reply => Ok(reply),
-    }
 }

@@ -1,21 +1,23 @@
-//! `pair`: acquire and release of a lock that nobody else wants, against the raw pair; and `PING`.
+//! `pair`: acquire and release of a lock without contention, against the raw pair; and `PING`.
 
 use async_trait::async_trait;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
+    error::Result,
     samples::{Rounds, Samples},
+    store::StoreKind,
     uncontended::{Stop, pairs},
 };
 
 pub(super) struct Pair;
 
-/// So many in a row, before it is the floor's turn, and so often in a round: some milliseconds each. Whether client and
-/// server share a core makes a factor of two, so a ratio is one of neighbours.
-const PAIRS: u64 = 100;
-const SLICES: u32 = 10;
+/// Pairs in a slice, which takes some milliseconds. Floor and locks alternate slice by slice: whether client and server share
+/// a core makes a factor of two, so that only slices that follow each other can be compared.
+pub(super) const PAIRS: u64 = 100;
+
+/// Slices in a round.
+pub(super) const SLICES: u32 = 10;
 
 #[async_trait]
 impl Measurement for Pair {
@@ -23,7 +25,7 @@ impl Measurement for Pair {
         let most = match store {
             store if store.is_etcd() => 1.1,
             store if store.is_zk() => 1.15,
-            // Two transactions over one.
+            // A pair is two transactions, its floor is one.
             store if store.is_sqlite() => 4.0,
             _ => 1.25,
         };

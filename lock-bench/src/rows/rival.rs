@@ -1,32 +1,30 @@
-//! `rival`: the same pair, against a lock of others on the same server.
+//! `rival`: the same pair, against the lock of another project on the same server.
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{
+    Bench, Bound, Figure, Measurement, Outcome, RowSpec,
+    pair::{PAIRS, SLICES},
+};
 use crate::{
-    Result,
-    args::StoreKind,
+    error::Result,
     samples::Rounds,
-    store::Rival,
+    store::{Rival, StoreKind},
     uncontended::{Stop, pairs},
 };
 
-pub(super) struct Against {
+pub(super) struct RivalPair {
     row: &'static str,
     rival: Rival,
 }
 
-/// As for the pair.
-const PAIRS: u64 = 100;
-const SLICES: u32 = 10;
-
-impl Against {
-    pub(super) const OWN: Self = Self { row: "rival.p50", rival: Rival::Own };
+impl RivalPair {
+    pub(super) const BUILT_IN: Self = Self { row: "rival.p50", rival: Rival::BuiltIn };
     pub(super) const CURATOR: Self = Self { row: "rival-curator.p50", rival: Rival::Curator };
 }
 
 #[async_trait]
-impl Measurement for Against {
+impl Measurement for RivalPair {
     fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
         vec![RowSpec::new(self.row, "us").bound(Bound::RatioAtMost(1.0))]
     }

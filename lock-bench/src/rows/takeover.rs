@@ -1,10 +1,10 @@
-//! `takeover`: from the last renewal of a holder that was killed (`kill -9`) to the moment when the next has its guard. From
-//! the kill, on a store that sees that processes die.
+//! `takeover`: the time from the last renewal of a holder that is killed (`kill -9`) until the next waiter has its guard. From
+//! the kill, on a store that notices when a process dies.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Keeper, Locks, SystemEntropy, margin};
+use lock_core::{AcquireOptions, DistributedLock, margin};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -12,20 +12,20 @@ use tokio::{
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
-    counted::Counted,
-    crew::Worker,
-    member::{Order, Reply},
-    nanos::Nanos,
+    counting_backend::CountingBackend,
+    error::Result,
     samples::Rounds,
+    store::StoreKind,
+    timestamp::Timestamp,
+    worker::{Command, Reply},
+    worker_process::WorkerProcess,
 };
 
 pub(super) struct Takeover;
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// How soon a store takes over that sees deaths.
+/// The bound on a store that notices when a process dies.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 const KILLS: u32 = 7;
@@ -36,7 +36,7 @@ impl Measurement for Takeover {
         let max = RowSpec::new("takeover.max", "ms");
         let max = match store {
             store if store.is_sqlite() => max.bound(Bound::ValueAtMost(millis(AT_ONCE))),
-            // A session is longer than the ttl that was asked for, and relied on for less than it lives.
+            // A session lives longer than the ttl that was asked for, and the client relies on it for a shorter time.
             store if store.is_zk() => max,
             _ => max.bound(Bound::ValueAtMost(millis(TTL + Duration::from_millis(150)))),
         };
@@ -54,7 +54,7 @@ impl Measurement for Takeover {
         let (mut rounds, mut max) = (Rounds::default(), 0.0_f64);
         for kill in 0..KILLS {
             eprintln!("takeover: kill {} of {KILLS}", kill + 1);
-            // Anywhere between two renewals, which are 667 ms apart.
+            // At different moments between two renewals, which are 667 ms apart.
             let after_renewal = Duration::from_millis(50) + Duration::from_millis(80) * kill;
             let taken = millis(take_over(bench, after_renewal).await?);
             max = taken.max(max);
@@ -66,41 +66,40 @@ impl Measurement for Takeover {
 
 async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     let name = "bench:takeover";
-    let mut holder = Worker::start(&*bench.store)?;
-    holder.tell(&Order::Hold { name: name.to_owned(), ttl: TTL }).await?;
-    proof(&mut holder).await?;
+    let mut holder = WorkerProcess::start(&*bench.store)?;
+    holder.tell(&Command::Hold { name: name.to_owned(), ttl: TTL }).await?;
+    next_deadline(&mut holder).await?;
 
-    let counted = Counted::new(bench.store.backend()?);
-    let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-    let mutex = locks.mutex(name)?;
-    let heir: JoinHandle<Result<Nanos>> = tokio::spawn(async move {
+    let backend = CountingBackend::new(bench.store.backend()?);
+    let mutex = backend.locks().mutex(name)?;
+    let heir: JoinHandle<Result<Timestamp>> = tokio::spawn(async move {
         let guard = mutex.acquire_with(&AcquireOptions::new()).await?;
-        let taken = Nanos::now();
+        let taken = Timestamp::now();
         guard.release().await?;
         Ok(taken)
     });
-    counted.stand(1).await;
+    backend.wait_for_entries(1).await;
 
-    let deadline = proof(&mut holder).await?;
+    let deadline = next_deadline(&mut holder).await?;
     sleep(after_renewal).await;
-    let killed = Nanos::now();
+    let killed = Timestamp::now();
     holder.kill().await?;
     let taken =
-        timeout(TTL * 5, heir).await.map_err(|_| "the lock of a dead holder was not taken over")???;
+        timeout(TTL * 5, heir).await.map_err(|_| "the lock of a killed holder was not taken over")???;
     if bench.store.kind().is_sqlite() {
         return Ok(taken.since(killed));
     }
     if taken < deadline {
         return Err("a lock was taken over before its holder had to stop".into());
     }
-    // The holder relies on a lease from the sending of its last renewal, but for the margin.
+    // The deadline of the holder is the sending of its last renewal plus the ttl, less the margin.
     Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
 }
 
-/// Until when the holder may rely on its lock, as it was proved anew.
-async fn proof(holder: &mut Worker) -> Result<Nanos> {
+/// Waits for the next renewal: until when the holder may rely on its lock then.
+async fn next_deadline(holder: &mut WorkerProcess) -> Result<Timestamp> {
     match holder.reply().await? {
-        Reply::Proved(deadline) => Ok(deadline),
+        Reply::Renewed(deadline) => Ok(deadline),
         other => Err(format!("the holder answered {other:?}").into()),
     }
 }

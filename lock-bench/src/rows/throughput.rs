@@ -5,13 +5,11 @@ use std::{future::Future, sync::Arc, time::Instant};
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
-    Result,
-    args::StoreKind,
-    plan::Plan,
+    error::Result,
     samples::{Rounds, Samples},
-    store::Floors,
+    store::{Floors, StoreKind},
     uncontended::{Stop, pairs},
 };
 
@@ -22,7 +20,7 @@ const TASKS: [usize; 4] = [1, 16, 64, 256];
 #[async_trait]
 impl Measurement for Throughput {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
-        // One writer at a time, and two transactions over one: as for a pair alone.
+        // SQLite has one writer at a time, and a pair is two transactions while its floor is one.
         let least = if store.is_sqlite() { 0.25 } else { 0.35 };
         let row = |tasks| {
             let row = RowSpec::new(name(tasks), "pairs/s");
@@ -66,13 +64,13 @@ async fn measure(bench: &Bench, floors: Option<Arc<dyn Floors>>, tasks: usize) -
         let lock = bench.locks.mutex(format!("bench:throughput:{i}"));
         async move { pairs(&lock?, stop).await }
     };
-    // Connects, and makes the names known.
+    // Connects, and creates the names.
     run(tasks, |i| ours(i, Stop::After(10))).await?;
     let mut rounds = Rounds::default();
     for round in bench.rounds(&name(tasks)) {
         let stop = || Stop::At(Instant::now() + Plan::ROUND);
         let (mut floor, mut value) = (None, 0.0);
-        // In turn one or the other is first.
+        // Alternately one or the other is first.
         for turn in [round % 2, (round + 1) % 2] {
             let stop = stop();
             if turn == 1 {

@@ -1,24 +1,19 @@
-//! `waiters`: very many waiters of one mutex in one process, all of whom look again several times before their turn.
+//! `waiters`: very many waiters for one mutex in one process. Each looks at the queue several times before it gets the lock.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lock_core::{
-    AcquireOptions, DistributedLock, Error, FencingToken, Keeper, Lock, Locks, Released, SystemEntropy,
-};
+use lock_core::{AcquireOptions, DistributedLock, Error, FencingToken, Lock, Released};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
-use crate::{Result, args::StoreKind, counted::Counted};
+use crate::{counting_backend::CountingBackend, error::Result, store::StoreKind};
 
 pub(super) struct Waiters;
 
 const WAITERS: u64 = 10_000;
 
-/// How long each keeps the lock: all together for longer than a waiter goes without looking again, which is 10 s.
+/// How long each holder keeps the lock: together longer than 10 s, after which a waiter looks at the queue again.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// How long a waiter waits before it gives up.
@@ -42,15 +37,14 @@ impl Measurement for Waiters {
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         eprintln!("{}", name("served"));
-        let counted = Counted::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        let mutex = locks.mutex("bench:waiters")?;
+        let backend = CountingBackend::new(bench.store.backend()?);
+        let mutex = backend.locks().mutex("bench:waiters")?;
         let holder = mutex.acquire().await?;
 
         let started = Instant::now();
         let (grants, mut granted) = mpsc::unbounded_channel();
         let mut queue: JoinSet<_> = (0..WAITERS).map(|_| take_turn(mutex.clone(), grants.clone())).collect();
-        counted.stand(1 + WAITERS).await;
+        backend.wait_for_entries(1 + WAITERS).await;
         let joined = started.elapsed();
         if mutex.queue().await?.len() as u64 != 1 + WAITERS {
             return Err("some looked twice before all stood in the queue".into());
@@ -68,7 +62,7 @@ impl Measurement for Waiters {
             }
         }
         let served = started.elapsed();
-        // In the order of the grants: each is sent while the lock is held. Tokens are in the order of the queue.
+        // Each token is sent while the lock is held, so that they arrive in the order of the grants; they grow in the order of the queue.
         tokens.extend(std::iter::from_fn(|| granted.try_recv().ok()));
         let overtaken = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
         Ok(Outcome::Measured(vec![
@@ -82,7 +76,7 @@ impl Measurement for Waiters {
 
 async fn take_turn(mutex: Lock, grants: mpsc::UnboundedSender<FencingToken>) -> Result<Released, Error> {
     let guard = mutex.acquire_with(&AcquireOptions::new().wait(WAIT)).await?;
-    // The channel lives as long as its waiters.
+    // The receiver lives until all waiters have ended.
     let _ = grants.send(guard.token());
     sleep(HOLD).await;
     guard.release().await

@@ -1,12 +1,12 @@
-//! [`MemoryStore`]: no server and no floors; what the library itself costs.
+//! [`MemoryStore`]: what the library costs without a server. It has no floors.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::{Backend, Memory};
 
-use super::{Commands, Floors, Noise, Relay, Store};
-use crate::{Result, args::StoreKind};
+use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use crate::error::Result;
 
 #[derive(Debug, Default)]
 pub(crate) struct MemoryStore {
@@ -19,7 +19,7 @@ impl Store for MemoryStore {
         StoreKind::Memory
     }
 
-    fn about(&self) -> String {
+    fn description(&self) -> String {
         "the memory of this process; no server, so no floors".to_owned()
     }
 
@@ -27,7 +27,7 @@ impl Store for MemoryStore {
         None
     }
 
-    fn server(&self) -> Option<u32> {
+    fn server_pid(&self) -> Option<u32> {
         None
     }
 
@@ -39,15 +39,15 @@ impl Store for MemoryStore {
         Ok(None)
     }
 
-    async fn noise(&self) -> Result<Option<Noise>> {
+    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
         Ok(None)
     }
 
-    async fn relay(&self, _: &str, _: &str) -> Result<Option<Box<dyn Relay>>> {
+    async fn forwarder(&self, _: &str, _: &str) -> Result<Option<Box<dyn Forwarder>>> {
         Ok(None)
     }
 
-    async fn commands(&self) -> Result<Option<Commands>> {
+    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
         Ok(None)
     }
 }

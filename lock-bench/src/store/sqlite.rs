@@ -1,4 +1,4 @@
-//! [`SqliteStore`]: a file, and the transactions that anybody could write to it.
+//! [`SqliteStore`]: a file, and bare transactions on another file beside it.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -8,13 +8,13 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{Commands, Floors, Noise, Relay, Rival, Store};
-use crate::{Result, args::StoreKind, samples::Samples, uncontended::Stop};
+use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Rival, Store, StoreKind};
+use crate::{error::Result, samples::Samples, uncontended::Stop};
 
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
     path: PathBuf,
-    /// Goes with this, if it is ours.
+    /// The folder that this process created.
     _folder: Option<TempDir>,
 }
 
@@ -35,7 +35,7 @@ impl Store for SqliteStore {
         StoreKind::Sqlite
     }
 
-    fn about(&self) -> String {
+    fn description(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         format!(
             "SQLite {}, {}, {cores} cores; floor of a pair: one bare transaction",
@@ -48,7 +48,7 @@ impl Store for SqliteStore {
         self.path.to_str().map(str::to_owned)
     }
 
-    fn server(&self) -> Option<u32> {
+    fn server_pid(&self) -> Option<u32> {
         None
     }
 
@@ -59,28 +59,28 @@ impl Store for SqliteStore {
     }
 
     async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
-        Ok(Some(Arc::new(Bare(self.path.with_file_name("bare.db")))))
+        Ok(Some(Arc::new(SqliteFloors(self.path.with_file_name("bare.db")))))
     }
 
-    async fn noise(&self) -> Result<Option<Noise>> {
+    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
         Ok(None)
     }
 
-    async fn relay(&self, _: &str, _: &str) -> Result<Option<Box<dyn Relay>>> {
+    async fn forwarder(&self, _: &str, _: &str) -> Result<Option<Box<dyn Forwarder>>> {
         Ok(None)
     }
 
-    async fn commands(&self) -> Result<Option<Commands>> {
+    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
         Ok(None)
     }
 }
 
 /// A database without locks, with the same settings, written on the thread that measures.
 #[derive(Debug)]
-struct Bare(PathBuf);
+struct SqliteFloors(PathBuf);
 
-impl Bare {
-    /// One row is written anew in each transaction.
+impl SqliteFloors {
+    /// Each transaction updates the same row.
     fn transactions(&self, stop: Stop) -> Result<Samples> {
         let connection = Connection::open(&self.0)?;
         connection.execute_batch(
@@ -89,7 +89,7 @@ impl Bare {
              INSERT OR IGNORE INTO bare VALUES (1, 0);",
         )?;
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             for statement in
                 ["BEGIN IMMEDIATE", "UPDATE bare SET number = number + 1 WHERE one = 1", "COMMIT"]
@@ -103,12 +103,12 @@ impl Bare {
 }
 
 #[async_trait]
-impl Floors for Bare {
+impl Floors for SqliteFloors {
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         self.transactions(stop)
     }
 
-    /// One transaction, and not two: the bound of a pair is a multiple of one.
+    /// One transaction for each pair, and not two: the bound of a pair is a multiple of one transaction.
     async fn pairs(&self, _key: &str, stop: Stop) -> Result<Samples> {
         self.transactions(stop)
     }

@@ -13,33 +13,33 @@ use nix::{
     unistd::{Pid, getppid},
 };
 
-use super::group::Group;
+use super::process_group::ProcessGroup;
 use crate::exit::Exit;
 
-/// The first argument of this program when it is to become the command.
-pub(super) const INNER: &str = "__exec";
+/// The first argument with which this program becomes the command.
+pub(super) const INTERNAL_ARG: &str = "__exec";
 
-/// A command that was started, and not waited for.
+/// The command as a child process.
 #[derive(Debug)]
 pub(crate) struct Command {
     child: process::Child,
 }
 
-/// What became of a command since the last look.
+/// A change of the child process since the last look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum StateChange {
     Ended(Exit),
     Stopped(Signal),
 }
 
 impl Command {
-    /// Starts it in a group of its own. It is told the URL of the store only if there is one to tell: there may be a password in it.
+    /// Starts the command in a process group of its own. It gets the URL of the store only with `--pass-url`: there may be a password in it.
     ///
     /// ### To ensure correctness
-    /// Only from a thread that lives as long as the process: its end is what the parent-death signal is sent for.
+    /// Call it on a thread that lives as long as the process: the end of that thread sends the parent-death signal.
     pub(crate) fn start(words: &[OsString], guard: &Guard, url: Option<&str>) -> io::Result<Self> {
         let mut command = this_program();
-        command.arg(INNER).arg(process::id().to_string()).args(words);
+        command.arg(INTERNAL_ARG).arg(process::id().to_string()).args(words);
         command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
         match url {
             Some(url) => command.env("DISTLOCK_URL", url),
@@ -48,21 +48,22 @@ impl Command {
         Ok(Self { child: command.process_group(0).spawn()? })
     }
 
-    pub(crate) fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> ProcessGroup {
         // Linux has no process ids above 2^22.
-        Group::new(Pid::from_raw(self.child.id().cast_signed()))
+        ProcessGroup::new(Pid::from_raw(self.child.id().cast_signed()))
     }
 
-    /// What became of it, if it did since the last look.
-    pub(crate) fn look(&mut self) -> Option<Change> {
-        // It is a child of ours, which nobody else waits for.
+    /// The next change, if there is one since the last look.
+    pub(crate) fn poll_change(&mut self) -> Option<StateChange> {
+        // Nobody else waits for this child, so this cannot fail.
         if let Some(status) = self.child.try_wait().ok()? {
-            let by_signal = status.signal().map(Exit::by_number);
-            // The kernel gives only the lowest eight bits.
-            let exit = by_signal.unwrap_or_else(|| Exit::of(status.code().unwrap_or(0).to_le_bytes()[0]));
-            return Some(Change::Ended(exit));
+            let by_signal = status.signal().map(Exit::from_signal_number);
+            // The kernel passes on only the lowest eight bits.
+            let exit =
+                by_signal.unwrap_or_else(|| Exit::from_code(status.code().unwrap_or(0).to_le_bytes()[0]));
+            return Some(StateChange::Ended(exit));
         }
-        self.stopped_by().map(Change::Stopped)
+        self.stopped_by().map(StateChange::Stopped)
     }
 
     #[cfg(target_os = "linux")]
@@ -81,12 +82,12 @@ impl Command {
     }
 }
 
-/// This program, even if its file was replaced meanwhile.
+/// Starts this program, even if its file was replaced meanwhile.
 pub(super) fn this_program() -> process::Command {
     let path = if cfg!(target_os = "linux") {
         "/proc/self/exe".into()
     } else {
-        // It fails where the program was started by a name that is gone; so does the start of it.
+        // If the file is gone, starting it fails, too.
         std::env::current_exe().unwrap_or_else(|_| "distlock".into())
     };
     let mut program = process::Command::new(path);
@@ -94,7 +95,7 @@ pub(super) fn this_program() -> process::Command {
     program
 }
 
-/// Becomes the command. `args` are the id of the supervisor and the words of the command.
+/// Becomes the command. `args` are the process id of the supervisor and the words of the command.
 pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = args.next().and_then(|parent| parent.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
@@ -103,7 +104,7 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("distlock: the command cannot be tied to this process: {error}");
         return Exit::CANNOT_RUN.into();
     }
-    // It may have ended before the signal was set.
+    // The supervisor may have ended before the signal was set.
     if getppid() != Pid::from_raw(parent) {
         return Exit::LOST.into();
     }

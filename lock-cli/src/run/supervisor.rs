@@ -1,4 +1,4 @@
-//! [`Supervisor`]: watches over the command and the lock.
+//! [`Supervisor`]: watches the command and the lock.
 
 use std::{pin::pin, time::Duration};
 
@@ -10,43 +10,39 @@ use nix::{
 use tokio::signal::unix;
 
 use super::{
-    command::{Change, Command},
-    group::{Group, OutOfReach},
+    command::{Command, StateChange},
+    process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
     terminal::Terminal,
     timing::Timing,
-    watchdog::{Dismissed, Duty, Watchdog},
+    watchdog::{Dismissed, Watchdog, WatchdogResult},
 };
-use crate::{exit::Exit, print, signals::Signals, voice::Voice};
+use crate::{exit::Exit, output::Output, render, signals::Signals};
 
-/// How often those are looked at who should be dying.
-const LOOK_AT_DYING: Duration = Duration::from_millis(5);
+/// How often killed processes are checked.
+const DYING_POLL: Duration = Duration::from_millis(5);
 
-/// The same for those who cannot be killed, or do not die for longer than a moment.
-const LOOK_AT_OTHERS: Duration = Duration::from_millis(100);
-const MOMENT: Duration = Duration::from_secs(1);
+/// The same for processes that cannot be killed, or are still there after `DYING_TIME`.
+const SLOW_POLL: Duration = Duration::from_millis(100);
+const DYING_TIME: Duration = Duration::from_secs(1);
 
-/// What is said of processes that cannot be sent signals.
-pub(super) const CANNOT_BE_STOPPED: &str =
-    "the command runs as another user and cannot be stopped: it works on without the lock";
-
-/// Watches over the command and the lock, until neither is there.
+/// Watches the command and the lock until the command has ended.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     hold: Hold,
     command: Command,
-    group: Group,
+    group: ProcessGroup,
     watchdog: Watchdog,
     timing: Timing,
     keeper: Keeper,
-    voice: Voice,
+    output: Output,
     terminal: Option<Terminal>,
-    /// Whether the command's group had the terminal last.
-    lent: bool,
-    /// We are about to be sent a stop signal by ourselves, which is not for the command.
+    /// Whether the command's group was given the terminal.
+    terminal_lent: bool,
+    /// This process is about to get a stop signal from itself, which is not for the command.
     stops_itself: bool,
     stage: Stage,
-    /// Whether a process of the group could not be sent the signals that were to stop it.
-    out_of_reach: bool,
+    /// Whether a process of the group could not be signalled.
+    unstoppable: bool,
     exit: Option<Exit>,
     lost: Option<String>,
 }
@@ -64,25 +60,25 @@ enum Stage {
     },
 }
 
-/// How it ended.
+/// How the command ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    /// That of the command.
+pub(crate) struct RunResult {
+    /// The exit code of the command.
     pub(crate) exit: Exit,
     /// Why the command was stopped, if it was.
     pub(crate) lost: Option<String>,
-    /// Some of it could not be stopped, and ended by itself.
-    pub(crate) out_of_reach: bool,
+    /// Whether a part of the command could not be stopped, and ended by itself.
+    pub(crate) unstoppable: bool,
 }
 
-impl Ended {
-    /// With what the watchdog had to do.
-    pub(crate) fn and(mut self, duty: Duty) -> Self {
-        if duty != Duty::Watched {
+impl RunResult {
+    /// Adds what the watchdog had to do.
+    pub(crate) fn with_watchdog(mut self, result: WatchdogResult) -> Self {
+        if result != WatchdogResult::Idle {
             let why = || "this process did not run in time to renew its lease".to_owned();
             self.lost.get_or_insert_with(why);
         }
-        self.out_of_reach |= duty == Duty::CouldNotKill;
+        self.unstoppable |= result == WatchdogResult::CouldNotKill;
         self
     }
 }
@@ -93,7 +89,7 @@ impl Supervisor {
         command: Command,
         watchdog: Watchdog,
         timing: Timing,
-        voice: Voice,
+        output: Output,
     ) -> Self {
         let group = command.group();
         let terminal = Terminal::open();
@@ -104,54 +100,54 @@ impl Supervisor {
             watchdog,
             timing,
             keeper: Keeper::shared(),
-            voice,
+            output,
             terminal,
-            lent: false,
+            terminal_lent: false,
             stops_itself: false,
             stage: Stage::Running,
-            out_of_reach: false,
+            unstoppable: false,
             exit: None,
             lost: None,
         };
-        if Terminal::is_all_there_is() {
+        if Terminal::is_all_stdio() {
             supervisor.lend_terminal();
         }
         supervisor
     }
 
-    /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog was let go by then, and may still
-    /// have to be asked what it had to do.
+    /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog is dismissed then; the caller waits
+    /// for its result.
     pub(crate) async fn watch(
         mut self,
         signals: &mut Signals,
         mut children: unix::Signal,
-    ) -> (Ended, Option<Dismissed>) {
+    ) -> (RunResult, Option<Dismissed>) {
         let mut lost = pin!(self.hold.lost());
         loop {
-            let next_look = self.look_at_lock();
-            self.look_at_command();
+            let next_check = self.check_lock();
+            self.check_command();
             if let Some(ended) = self.ended() {
-                self.leave_terminal();
+                self.restore_terminal();
                 let watchdog = self.watchdog.dismiss();
-                if ended.exit == Exit::by(Signal::SIGKILL) {
-                    // That may have been the watchdog, which ends when all of the group are dead.
-                    return (ended.and(watchdog.duty()), None);
+                if ended.exit == Exit::from_signal(Signal::SIGKILL) {
+                    // The watchdog may have killed it. It ends when the whole group is dead.
+                    return (ended.with_watchdog(watchdog.result()), None);
                 }
                 return (ended, Some(watchdog));
             }
-            let next_look = next_look.min(self.look_at_watchdog()).min(self.look_at_others());
+            let next_check = next_check.min(self.check_watchdog()).min(self.next_check_of_others());
             tokio::select! {
                 biased;
                 _ = children.recv() => {}
-                signal = signals.next() => self.pass_on(signal),
+                signal = signals.next() => self.forward(signal),
                 _ = &mut lost, if self.stage == Stage::Running => {}
-                () = self.keeper.sleep_until(next_look) => {}
+                () = self.keeper.sleep_until(next_check) => {}
             }
         }
     }
 
-    /// Stops the command when that is due, and says when to look again.
-    fn look_at_lock(&mut self) -> BootTime {
+    /// Stops the command if that is due. Returns when to check again.
+    fn check_lock(&mut self) -> BootTime {
         let now = self.keeper.now();
         let remaining = self.hold.remaining();
         match self.stage {
@@ -161,39 +157,40 @@ impl Supervisor {
                     return self.stop(now, remaining);
                 }
                 self.watchdog.dead_by(now + remaining - self.timing.reserve / 2);
-                now + remaining.saturating_sub(needed).min(self.timing.look_every())
+                now + remaining.saturating_sub(needed).min(self.timing.check_interval())
             }
             Stage::Stopping { kill_at } if now >= kill_at => {
                 self.stage = Stage::Killed { since: now };
                 self.kill(now, now)
             }
             Stage::Stopping { kill_at } => kill_at,
-            // Those that were just being born.
+            // A process may have forked just before it was killed.
             Stage::Killed { since } => self.kill(now, since),
         }
     }
 
-    /// Without a watchdog nobody would kill the command if this process could not. Says when to look again.
-    fn look_at_watchdog(&mut self) -> BootTime {
-        match self.watchdog.look_after() {
+    /// Restarts the watchdog if it has ended: without one, nobody would kill the command if this process could not. Returns when to check
+    /// again.
+    fn check_watchdog(&mut self) -> BootTime {
+        match self.watchdog.restart_if_dead() {
             Ok(Some(ended)) => {
-                self.voice.say(format!("the watchdog has ended ({ended}), and was started again"));
+                self.output.line(format!("the watchdog has ended ({ended}), and was started again"));
             }
             Err(error) if self.stage == Stage::Running => {
                 let why = format!("its watchdog has ended, and there is no other: {error}");
                 return self.give_up(self.keeper.now(), self.timing.grace, why);
             }
-            // It is there, or the command is at its end already.
+            // The watchdog is alive, or the command is being stopped already.
             Ok(None) | Err(_) => {}
         }
         BootTime::FAR_FUTURE
     }
 
-    /// When to look whether the others of the group have ended, if the first process has: nobody tells of their end.
-    fn look_at_others(&self) -> BootTime {
+    /// When to check whether the rest of the group has ended, if the first process has: no signal tells of their end.
+    fn next_check_of_others(&self) -> BootTime {
         match self.stage {
             Stage::Stopping { .. } if self.exit.is_some() => {
-                self.keeper.now() + if self.out_of_reach { LOOK_AT_OTHERS } else { LOOK_AT_DYING }
+                self.keeper.now() + if self.unstoppable { SLOW_POLL } else { DYING_POLL }
             }
             _ => BootTime::FAR_FUTURE,
         }
@@ -201,75 +198,75 @@ impl Supervisor {
 
     fn kill(&mut self, now: BootTime, since: BootTime) -> BootTime {
         if self.group.signal(Signal::SIGKILL).is_ok() {
-            return now + if now.since(since) < MOMENT { LOOK_AT_DYING } else { LOOK_AT_OTHERS };
+            return now + if now.since(since) < DYING_TIME { DYING_POLL } else { SLOW_POLL };
         }
-        // The others of the group, if there were any, are dead by now.
-        self.cannot_stop();
-        now + LOOK_AT_OTHERS
+        // Only processes of other users are left.
+        self.mark_unstoppable();
+        now + SLOW_POLL
     }
 
-    fn cannot_stop(&mut self) {
-        if !std::mem::replace(&mut self.out_of_reach, true) {
-            self.voice.say(CANNOT_BE_STOPPED);
+    fn mark_unstoppable(&mut self) {
+        if !std::mem::replace(&mut self.unstoppable, true) {
+            self.output.line(CANNOT_BE_STOPPED);
         }
     }
 
     fn stop(&mut self, now: BootTime, remaining: Duration) -> BootTime {
         let left = remaining.saturating_sub(self.timing.reserve);
         let (grace, why) = match self.hold.state() {
-            // Others may be working already; a grace that is longer than none is for the user to weigh.
+            // The next holder may be working already: the user decides by `--grace` whether the command still gets time.
             HoldState::Lost(reason @ LostReason::Gone) => (self.timing.grace, reason.to_string()),
             HoldState::Lost(reason) => (Duration::ZERO, reason.to_string()),
-            // What could be renewed ends only for this.
+            // A lease that is renewed ends only for this reason.
             HoldState::Held if self.timing.has_max_hold => (left, LostReason::MaxHold.to_string()),
             _ => (left, "its lease could not be renewed in time".to_owned()),
         };
         self.give_up(now, grace, why)
     }
 
-    /// Tells the command to end, and says when it has to be dead.
+    /// Tells the command to end. Returns when it has to be dead.
     fn give_up(&mut self, now: BootTime, grace: Duration, why: String) -> BootTime {
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
-        self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
+        self.output.line(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
         if self.group.signal(Signal::SIGTERM).is_err() {
-            self.cannot_stop();
+            self.mark_unstoppable();
         }
-        // Who was stopped has to be woken, or he hears of nothing.
+        // A stopped process handles no SIGTERM until it is continued.
         self.send(Signal::SIGCONT);
         self.lost = Some(why);
         self.stage = Stage::Stopping { kill_at };
         kill_at
     }
 
-    fn look_at_command(&mut self) {
-        while let Some(change) = self.command.look() {
+    fn check_command(&mut self) {
+        while let Some(change) = self.command.poll_change() {
             match change {
-                Change::Ended(exit) => {
+                StateChange::Ended(exit) => {
                     self.exit = Some(exit);
                     return;
                 }
-                Change::Stopped(signal) => self.stopped_by(signal),
+                StateChange::Stopped(signal) => self.stopped_by(signal),
             }
         }
     }
 
-    fn ended(&mut self) -> Option<Ended> {
+    fn ended(&mut self) -> Option<RunResult> {
         let exit = self.exit?;
         if self.stage == Stage::Running {
-            return Some(Ended { exit, lost: None, out_of_reach: false });
+            return Some(RunResult { exit, lost: None, unstoppable: false });
         }
-        // Before, those who are there may have a grace; who has ended then, and is not waited for, is looked for when it is over.
-        let is_there = match self.stage {
+        // Zombies are told from living processes only after SIGKILL: that check is expensive, and before, the grace has to pass anyway.
+        let exists = match self.stage {
             Stage::Killed { .. } => self.group.is_alive(),
-            _ => self.group.is_there(),
+            _ => self.group.exists(),
         };
-        match is_there {
+        match exists {
             Ok(true) => None,
-            Ok(false) => Some(Ended { exit, lost: self.lost.take(), out_of_reach: self.out_of_reach }),
-            // The signals have reached the others, and not these.
-            Err(OutOfReach) => {
-                self.cannot_stop();
+            Ok(false) => Some(RunResult { exit, lost: self.lost.take(), unstoppable: self.unstoppable }),
+            // The signals did not reach these processes.
+            Err(NotPermitted) => {
+                self.mark_unstoppable();
                 None
             }
         }
@@ -278,14 +275,14 @@ impl Supervisor {
     /// Sends the command a signal that it may ignore.
     fn send(&self, signal: Signal) {
         if self.group.signal(signal).is_err() {
-            self.voice.say(format!("the command runs as another user and cannot be sent {signal}"));
+            self.output.line(format!("the command runs as another user and cannot be sent {signal}"));
         }
     }
 
-    fn pass_on(&mut self, signal: Signal) {
+    fn forward(&mut self, signal: Signal) {
         match signal {
-            Signal::SIGCONT if self.lent => self.lend_terminal(),
-            // That of our own may be told later than the SIGCONT after it: another thread may pass both on to this one.
+            Signal::SIGCONT if self.terminal_lent => self.lend_terminal(),
+            // Our own SIGTSTP may be delivered after the SIGCONT that follows it.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
         }
@@ -300,21 +297,20 @@ impl Supervisor {
         }
         let Some(terminal) = &self.terminal else { return };
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
-        // It may have asked in the moment before it was given.
-        if wants_terminal && (terminal.is_ours() || terminal.is_of(self.group)) {
+        // It may have asked just before it was given the terminal.
+        if wants_terminal && (terminal.is_ours() || terminal.is_foreground(self.group)) {
             self.lend_terminal();
             self.send(Signal::SIGCONT);
             return;
         }
-        let left = print::duration(self.hold.remaining());
+        let left = render::duration(self.hold.remaining());
         let name = self.hold.name();
-        self.voice.say(format!(
+        self.output.line(format!(
             "stopped: lock `{name}` is lost in {left} and the command killed, if it is not continued"
         ));
-        self.voice.finish();
+        self.output.flush();
         self.return_terminal();
-        // All of our job stops, as Ctrl-Z would have it, and so a shell that waits for it sees that. SIGCONT comes as a
-        // signal of its own.
+        // Stops the whole job, as Ctrl-Z does, so that the shell sees it. SIGCONT will come as a signal of its own.
         self.stops_itself = true;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
         let _ = raise(Signal::SIGSTOP);
@@ -323,20 +319,20 @@ impl Supervisor {
     fn lend_terminal(&mut self) {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
             terminal.give_to(self.group);
-            self.lent = true;
+            self.terminal_lent = true;
         }
     }
 
     fn return_terminal(&self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.lent) {
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.terminal_lent) {
             terminal.take_back();
         }
     }
 
-    fn leave_terminal(&self) {
+    fn restore_terminal(&self) {
         self.return_terminal();
         if let Some(terminal) = self.terminal.as_ref().filter(|_| self.stage != Stage::Running) {
-            terminal.mend();
+            terminal.restore_modes();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Terminal`]: the terminal of the session, and which process group may read from it.
+//! [`Terminal`]: the controlling terminal, and which process group may read from it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,9 +13,9 @@ use nix::{
     unistd::{getpgrp, tcgetpgrp, tcsetpgrp},
 };
 
-use super::group::Group;
+use super::process_group::ProcessGroup;
 
-/// The terminal of the session.
+/// The controlling terminal, with its modes at the start.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     device: File,
@@ -23,45 +23,45 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The one there is, if any.
+    /// The controlling terminal, if there is one.
     pub(crate) fn open() -> Option<Self> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let modes = tcgetattr(&device).ok();
         Some(Self { device, modes })
     }
 
-    /// Whether all that the command reads and writes is a terminal: then no other process of a pipeline wants it.
-    pub(crate) fn is_all_there_is() -> bool {
+    /// Whether stdin, stdout and stderr are terminals: then no other process of a pipeline needs it.
+    pub(crate) fn is_all_stdio() -> bool {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
     }
 
-    /// Whether it is our turn: our group is the one in the foreground.
+    /// Whether our own group is in the foreground.
     pub(crate) fn is_ours(&self) -> bool {
-        self.is_of(Group::new(getpgrp()))
+        self.is_foreground(ProcessGroup::new(getpgrp()))
     }
 
-    /// Whether a group is the one in the foreground.
-    pub(crate) fn is_of(&self, group: Group) -> bool {
+    /// Whether a group is in the foreground.
+    pub(crate) fn is_foreground(&self, group: ProcessGroup) -> bool {
         tcgetpgrp(&self.device) == Ok(group.id())
     }
 
     /// Puts a group into the foreground.
-    pub(crate) fn give_to(&self, group: Group) {
-        // Whoever is in the background is stopped by this signal for trying.
+    pub(crate) fn give_to(&self, group: ProcessGroup) {
+        // A background process that changes the foreground group is stopped by this signal.
         let blocked = SigSet::from(Signal::SIGTTOU);
         let _ = blocked.thread_block();
-        // A terminal that has hung up is nobody's.
+        // It fails on a terminal that has hung up, which has no foreground any more.
         let _ = tcsetpgrp(&self.device, group.id());
         let _ = blocked.thread_unblock();
     }
 
     /// Puts our own group into the foreground again.
     pub(crate) fn take_back(&self) {
-        self.give_to(Group::new(getpgrp()));
+        self.give_to(ProcessGroup::new(getpgrp()));
     }
 
-    /// Undoes what a command has set, that had no time to do so.
-    pub(crate) fn mend(&self) {
+    /// Restores the modes that a killed command may have changed.
+    pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, modes);
         }

@@ -9,15 +9,15 @@ use crate::{exit::Exit, failure::Failure};
 /// The shortest ttl that a command can be supervised with.
 const LEAST_TTL: Duration = Duration::from_secs(1);
 
-/// The grace is never longer without being asked for.
+/// The longest default of the grace.
 const MOST_GRACE: Duration = Duration::from_secs(10);
 
-/// How long before its deadline a lock is given up.
+/// How long before the deadline of the lock the command is told to stop, and killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// Between SIGTERM and SIGKILL.
     pub(crate) grace: Duration,
-    /// Between SIGKILL and the deadline: it takes time to die.
+    /// Between SIGKILL and the deadline: processes take time to die.
     pub(crate) reserve: Duration,
     /// Whether the hold ends even if every renewal succeeds.
     pub(crate) has_max_hold: bool,
@@ -42,7 +42,7 @@ impl Timing {
             ));
         }
         let grace = grace.unwrap_or_else(|| (held / 4).min(MOST_GRACE));
-        // After the first renewal that fails, two thirds of the ttl are left: some of it is for trying again.
+        // When the first renewal fails, two thirds of the ttl are left. Some of that is for trying again.
         if grace > held / 2 {
             return wrong(format!(
                 "--grace of {grace:?} is too long; use half of the ttl and of --max-hold at the most"
@@ -52,7 +52,7 @@ impl Timing {
         Ok(Self { grace, reserve, has_max_hold: options.max_hold.is_some(), ttl })
     }
 
-    /// How much of the lease has to be left when SIGTERM is sent.
+    /// How much of the lease is left when SIGTERM is sent.
     pub(crate) fn needed_to_stop(self) -> Duration {
         self.grace + self.reserve
     }
@@ -62,8 +62,8 @@ impl Timing {
         self.needed_to_stop().max(self.ttl / 2)
     }
 
-    /// The longest time between two looks at the deadline, so that the watchdog knows of each renewal.
-    pub(crate) fn look_every(self) -> Duration {
+    /// The longest time between two checks of the deadline, so that the watchdog hears of each renewal.
+    pub(crate) fn check_interval(self) -> Duration {
         self.ttl / 6
     }
 }

@@ -19,137 +19,136 @@ use nix::{
 
 use super::{
     command::this_program,
-    group::{Group, OutOfReach},
-    supervisor::CANNOT_BE_STOPPED,
+    process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
 };
-use crate::{exit::Exit, voice::Voice};
+use crate::{exit::Exit, output::Output};
 
-/// The first argument of this program when it is to be the watchdog.
-pub(super) const INNER: &str = "__watchdog";
+/// The first argument with which this program becomes the watchdog.
+pub(super) const INTERNAL_ARG: &str = "__watchdog";
 
-/// What it ends with when it had to do its duty.
-const HAS_KILLED: i32 = 2;
+/// The exit code of a watchdog that has killed the group.
+const KILLED: i32 = 2;
 
-/// The same where somebody of the group runs as another user.
+/// The exit code of one that could not, because the group runs as another user.
 const COULD_NOT_KILL: i32 = 3;
 
-/// One that ends sooner after its start has a reason to end that the next one may have, too.
-const LIFE: Duration = Duration::from_secs(10);
+/// A watchdog that lives shorter counts as failing: the next one may end for the same reason.
+const SHORT_LIFE: Duration = Duration::from_secs(10);
 
-/// So many of them in a row are bad luck; one more is no watchdog.
+/// After more short lives than this in a row, no further watchdog is started.
 const MOST_SHORT_LIVES: u32 = 5;
 
-/// The supervisor's end of it.
+/// The watchdog, as the supervisor sees it.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     process: Child,
-    group: Option<Group>,
+    group: Option<ProcessGroup>,
     dead_by: Option<BootTime>,
     started: Instant,
     short_lives: u32,
-    /// What each of them inherits, as the command does: the store takes us for alive as long as one of them is.
-    _sign_of_life: Option<File>,
+    /// Each watchdog inherits it, as the command does: the store counts this process as alive as long as one of them has it open.
+    _process_file: Option<File>,
 }
 
 impl Watchdog {
-    /// Starts it, in a group of its own: what a terminal sends to the others is not for it.
-    pub(crate) fn start(sign_of_life: Option<File>) -> io::Result<Self> {
+    /// Starts it in a process group of its own, so that it gets no signals of the terminal.
+    pub(crate) fn start(process_file: Option<File>) -> io::Result<Self> {
         Ok(Self {
             process: spawn(Vec::new())?,
             group: None,
             dead_by: None,
             started: Instant::now(),
             short_lives: 0,
-            _sign_of_life: sign_of_life,
+            _process_file: process_file,
         })
     }
 
-    /// Tells whom to watch.
-    pub(crate) fn guard(&mut self, group: Group) {
+    /// Tells it which group to watch.
+    pub(crate) fn watch(&mut self, group: ProcessGroup) {
         self.group = Some(group);
-        self.tell(&Told::Group(group));
+        self.send(&Instruction::Group(group));
     }
 
-    /// Tells by when the group has to be dead, unless it is told another time before.
+    /// Tells it by when the group has to be dead. The last time that is told counts.
     pub(crate) fn dead_by(&mut self, time: BootTime) {
         if self.dead_by.replace(time) != Some(time) {
-            self.tell(&Told::DeadBy(time));
+            self.send(&Instruction::DeadBy(time));
         }
     }
 
-    /// Starts another one if it has ended without being let go, and says what became of the last one.
+    /// Starts another watchdog if the last one has ended without being dismissed. Returns the exit status of the last one.
     ///
     /// # Errors
-    /// If there is none any more.
-    pub(crate) fn look_after(&mut self) -> io::Result<Option<ExitStatus>> {
-        // It is a child of ours, which nobody else waits for.
+    /// If no watchdog can be started.
+    pub(crate) fn restart_if_dead(&mut self) -> io::Result<Option<ExitStatus>> {
+        // Nobody else waits for this child, so this cannot fail.
         let Ok(Some(status)) = self.process.try_wait() else { return Ok(None) };
-        if matches!(status.code(), Some(HAS_KILLED | COULD_NOT_KILL)) {
-            // It has done its duty, and the command is at its end.
+        if matches!(status.code(), Some(KILLED | COULD_NOT_KILL)) {
+            // It has killed the group, or tried to: the command is being stopped.
             return Ok(None);
         }
-        self.short_lives = if self.started.elapsed() < LIFE { self.short_lives + 1 } else { 0 };
+        self.short_lives = if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
         if self.short_lives > MOST_SHORT_LIVES {
             return Err(io::Error::other(format!("each one ends as soon as it is started ({status})")));
         }
-        // It knows all from its first moment on: this process may be stopped in the next one.
-        let known = [self.group.map(Told::Group), self.dead_by.map(Told::DeadBy)];
-        self.process = spawn(known.iter().flatten().map(Told::line).collect())?;
+        // As arguments, so that it knows them from the start: this process may be stopped before it can write to the pipe.
+        let known = [self.group.map(Instruction::Group), self.dead_by.map(Instruction::DeadBy)];
+        self.process = spawn(known.iter().flatten().map(Instruction::line).collect())?;
         self.started = Instant::now();
         Ok(Some(status))
     }
 
-    /// Lets it go: the group is none of its business any more.
+    /// Tells it to end without killing the group.
     pub(crate) fn dismiss(mut self) -> Dismissed {
-        self.tell(&Told::Dismissed);
+        self.send(&Instruction::Dismissed);
         Dismissed(self.process)
     }
 
-    fn tell(&mut self, told: &Told) {
+    fn send(&mut self, instruction: &Instruction) {
         if let Some(pipe) = &mut self.process.stdin {
-            // If it was killed, the next one is told.
-            let _ = writeln!(pipe, "{}", told.line());
+            // It fails if the watchdog was killed. The next one gets all of this at its start.
+            let _ = writeln!(pipe, "{}", instruction.line());
         }
     }
 }
 
 fn spawn(known: Vec<String>) -> io::Result<Child> {
     let mut program = this_program();
-    program.arg(INNER).args(known).stdin(Stdio::piped()).stdout(Stdio::null());
+    program.arg(INTERNAL_ARG).args(known).stdin(Stdio::piped()).stdout(Stdio::null());
     program.process_group(0).spawn()
 }
 
-/// A watchdog that was let go, and ends as soon as it hears of it.
+/// A watchdog that was told to end.
 #[derive(Debug)]
 pub(crate) struct Dismissed(Child);
 
 impl Dismissed {
     /// Waits for its end.
-    pub(crate) fn duty(mut self) -> Duty {
+    pub(crate) fn result(mut self) -> WatchdogResult {
         match self.0.wait().map(|status| status.code()) {
-            Ok(Some(HAS_KILLED)) => Duty::HasKilled,
-            Ok(Some(COULD_NOT_KILL)) => Duty::CouldNotKill,
-            _ => Duty::Watched,
+            Ok(Some(KILLED)) => WatchdogResult::Killed,
+            Ok(Some(COULD_NOT_KILL)) => WatchdogResult::CouldNotKill,
+            _ => WatchdogResult::Idle,
         }
     }
 }
 
 /// What a watchdog had to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duty {
-    Watched,
-    HasKilled,
+pub(crate) enum WatchdogResult {
+    Idle,
+    Killed,
     CouldNotKill,
 }
 
-/// What the supervisor says.
-enum Told {
-    Group(Group),
+/// A message of the supervisor.
+enum Instruction {
+    Group(ProcessGroup),
     DeadBy(BootTime),
     Dismissed,
 }
 
-impl Told {
+impl Instruction {
     fn line(&self) -> String {
         match self {
             Self::Group(group) => format!("group {}", group.id()),
@@ -159,13 +158,13 @@ impl Told {
     }
 }
 
-/// Is the watchdog, until it is dismissed or has killed the group. `known` is what one before it was told.
-pub(super) fn watch(known: impl Iterator<Item = OsString>) -> ExitCode {
-    // Threads that are started later inherit it. What ends it is its pipe, and SIGKILL.
+/// Runs as the watchdog until it is dismissed or has killed the group. `known` is what its predecessor was told.
+pub(super) fn run(known: impl Iterator<Item = OsString>) -> ExitCode {
+    // Later threads inherit the mask. Only the end of its pipe, and SIGKILL, end the watchdog.
     let _ = SigSet::all().thread_block();
     let (sender, told) = mpsc::channel();
     for known in known.filter_map(|line| read(line.to_str()?)) {
-        // The other end is here.
+        // The receiver is in this function.
         let _ = sender.send(known);
     }
     thread::spawn(move || {
@@ -178,60 +177,60 @@ pub(super) fn watch(known: impl Iterator<Item = OsString>) -> ExitCode {
     });
     let (mut group, mut dead_by) = (None, BootTime::FAR_FUTURE);
     loop {
-        // In slices, because this wait does not count the time that the machine sleeps.
+        // In slices of a second, because this wait does not count the time that the machine sleeps.
         let left = dead_by.since(SystemClock.now()).min(Duration::from_secs(1));
         match told.recv_timeout(left) {
-            Ok(Told::Group(told)) => group = Some(told),
-            Ok(Told::DeadBy(time)) => dead_by = time,
-            Ok(Told::Dismissed) => return Exit::DONE.into(),
+            Ok(Instruction::Group(told)) => group = Some(told),
+            Ok(Instruction::DeadBy(time)) => dead_by = time,
+            Ok(Instruction::Dismissed) => return Exit::DONE.into(),
             Err(RecvTimeoutError::Timeout) if SystemClock.now() < dead_by => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
     let killed = group.is_none_or(|group| kill(group).is_ok());
     if !killed {
-        leave_word_to(&told);
+        report_unkilled(&told);
     }
-    let code = if killed { HAS_KILLED } else { COULD_NOT_KILL };
+    let code = if killed { KILLED } else { COULD_NOT_KILL };
     ExitCode::from(code.to_le_bytes()[0])
 }
 
-/// What could not be stopped is told by the supervisor, as soon as it runs again. If it does not any more, nobody else would.
-fn leave_word_to(supervisor: &mpsc::Receiver<Told>) {
+/// Waits for the supervisor, which reports what could not be stopped. If the supervisor is dead, reports it here.
+fn report_unkilled(supervisor: &mpsc::Receiver<Instruction>) {
     loop {
         match supervisor.recv() {
-            Ok(Told::Dismissed) => return,
+            Ok(Instruction::Dismissed) => return,
             Ok(_) => {}
             Err(_) => break,
         }
     }
-    let voice = Voice::start(false);
-    voice.say(CANNOT_BE_STOPPED);
-    voice.finish();
+    let output = Output::new(false);
+    output.line(CANNOT_BE_STOPPED);
+    output.flush();
 }
 
-fn read(line: &str) -> Option<Told> {
+fn read(line: &str) -> Option<Instruction> {
     match line.split_once(' ') {
-        Some(("group", id)) => Some(Told::Group(Group::new(Pid::from_raw(id.parse().ok()?)))),
+        Some(("group", id)) => Some(Instruction::Group(ProcessGroup::new(Pid::from_raw(id.parse().ok()?)))),
         Some(("dead-by", nanos)) => {
-            Some(Told::DeadBy(BootTime::new(Duration::from_nanos(nanos.parse().ok()?))))
+            Some(Instruction::DeadBy(BootTime::new(Duration::from_nanos(nanos.parse().ok()?))))
         }
-        _ if line == "dismissed" => Some(Told::Dismissed),
+        _ if line == "dismissed" => Some(Instruction::Dismissed),
         _ => None,
     }
 }
 
-/// Kills all of the group, and returns when nobody of it is alive, or cannot be killed.
-fn kill(group: Group) -> Result<(), OutOfReach> {
+/// Kills the group. Returns when no process of it is alive, or none can be killed.
+fn kill(group: ProcessGroup) -> Result<(), NotPermitted> {
     let mut killed = group.signal(Signal::SIGKILL);
     for look in 1..=500 {
-        // A supervisor that is stopped waits for nobody, so that its child stays there, dead, and so does an init that waits for nobody.
-        let alive = if look % 8 == 0 { group.is_alive() } else { group.is_there() };
+        // Zombies stay if the supervisor is stopped, or if the init does not reap.
+        let alive = if look % 8 == 0 { group.is_alive() } else { group.exists() };
         if alive == Ok(false) {
             break;
         }
         thread::sleep(Duration::from_millis(2));
-        // Whoever was just being born.
+        // A process may have forked just before it was killed.
         killed = group.signal(Signal::SIGKILL);
     }
     killed

@@ -1,4 +1,4 @@
-//! What a shell completes.
+//! Completions of the shells.
 
 use std::{
     os::unix::fs::symlink,
@@ -33,7 +33,7 @@ fn bash_completes_the_names_of_locks_and_expands_nothing_in_them() {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
-    // One that would do harm if it was expanded.
+    // The last one would create a file if it was expanded.
     let names = ["jobs/a", "jobs/b", "jobs/$(touch expanded)"];
     let _holders = names.map(|name| {
         let holder = Process::fed(&mut distlock(&store.url, &["hold", name]), b"");
@@ -44,7 +44,7 @@ fn bash_completes_the_names_of_locks_and_expands_nothing_in_them() {
     let mut shell = Command::new("bash");
     shell.args(["-c", TRY]).env("PATH", path).env("DISTLOCK_URL", &store.url).stdin(Stdio::null());
     let told = Process::start(shell.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder)).end();
-    let lines: Vec<_> = told.said.lines().collect();
+    let lines: Vec<_> = told.stdout.lines().collect();
     let jobs = "jobs/\\$\\(touch\\ expanded\\)|jobs/a|jobs/b|";
     assert_eq!(lines[..6], [jobs, jobs, "jobs/a|", "|", "show|", "--grace|"], "{told:?}");
     assert!(lines[6].split('|').any(|command| command == "realpath"), "{told:?}");
@@ -57,7 +57,7 @@ fn list_writes_the_names_alone_on_request() {
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a b"]), b"");
     until_queued(&store.url, "a b", 1);
     let listed = outcome(&store.url, &["list", "--names"]);
-    assert_eq!((listed.code, listed.said.as_str()), (Some(0), "a b\n"), "{listed:?}");
+    assert_eq!((listed.code, listed.stdout.as_str()), (Some(0), "a b\n"), "{listed:?}");
     let none = outcome(&store.url, &["list", "zzz", "--names"]);
-    assert_eq!((none.code, none.said.as_str(), none.complained.as_str()), (Some(0), "", ""), "{none:?}");
+    assert_eq!((none.code, none.stdout.as_str(), none.stderr.as_str()), (Some(0), "", ""), "{none:?}");
 }

@@ -1,4 +1,4 @@
-//! `hold` as services use it: without a standard input, and with somebody who waits for the lock.
+//! `hold` as services use it: without a standard input, and with a parent that waits for the lock.
 
 use std::{
     os::{
@@ -33,7 +33,7 @@ fn hold_until_eof_ends_with_any_input() {
     let store = Store::any();
     let ended = outcome(&store.url, &["hold", "a", "--until-eof"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.said.starts_with("holding `a`"), "{ended:?}");
+    assert!(ended.stdout.starts_with("holding `a`"), "{ended:?}");
 }
 
 #[test]
@@ -82,6 +82,6 @@ fn a_descriptor_gets_a_line_when_the_lock_is_held() {
     assert_eq!(holder.end().code, Some(0));
 
     let wrong = outcome(&store.url, &["hold", "a", "--ready-fd", "999"]);
-    assert_eq!((wrong.code, wrong.said.as_str()), (Some(64), ""), "{wrong:?}");
-    assert!(wrong.complained.contains("--ready-fd 999 cannot be written to"), "{wrong:?}");
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(64), ""), "{wrong:?}");
+    assert!(wrong.stderr.contains("--ready-fd 999 cannot be written to"), "{wrong:?}");
 }

@@ -1,23 +1,23 @@
-//! The real binary, used as a user would.
+//! Tests of the real binary.
 
-mod codes;
 mod completions;
-mod crowd;
-mod disk;
-mod habits;
+mod exit_codes;
+mod formatting;
+mod full_disk;
 mod hold;
+mod hostile_text;
 mod loss;
 mod names;
-mod operating;
-mod parrot;
+mod operator;
+mod other_tools;
+mod outages;
 mod process;
 mod run;
 mod scope;
 mod server;
 mod store;
 mod terminal;
-mod texts;
 mod unreaped;
 mod usage;
-mod waiting;
+mod waiter_cost;
 mod watchdog;

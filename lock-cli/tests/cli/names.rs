@@ -1,13 +1,13 @@
-//! Names that a shell or a command line takes for something else.
+//! Names that look like flags, or that a shell would expand.
 
 use std::process::{Command, Stdio};
 
 use crate::{
-    process::{Process, distlock, outcome, until},
+    process::{Process, holding, outcome},
     store::Store,
 };
 
-/// It looks like a flag, and it plays tricks on a terminal.
+/// One looks like a flag, the other one plays tricks on a terminal.
 const NAMES: [&str; 2] = ["-x", "it's\u{1b}[2Jhere \u{202e}\\"];
 
 #[test]
@@ -19,10 +19,9 @@ fn every_name_can_be_used_with_every_command_that_takes_one() {
             &["run", "--try", "--", name, "--", "echo", "ran"],
         ] {
             let ran = outcome(&store.url, run);
-            assert_eq!((ran.code, ran.said.as_str()), (Some(0), "ran\n"), "{run:?}: {ran:?}");
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{run:?}: {ran:?}");
         }
-        let mut holder = Process::fed(&mut distlock(&store.url, &["hold", "--", name]), b"");
-        until("the holder", || outcome(&store.url, &["show", "--", name]).said.contains("held"));
+        let mut holder = holding(&store.url, name, &[]);
         let broken = outcome(&store.url, &["break", "--yes", "--", name]);
         assert_eq!(broken.code, Some(0), "{name:?}: {broken:?}");
         holder.close_input();
@@ -34,11 +33,10 @@ fn every_name_can_be_used_with_every_command_that_takes_one() {
 fn the_command_that_is_suggested_works_whatever_the_name_is() {
     let store = Store::any();
     for name in NAMES {
-        let _holder = Process::fed(&mut distlock(&store.url, &["hold", "--", name]), b"");
-        until("the holder", || outcome(&store.url, &["show", "--", name]).said.contains("held"));
+        let _holder = holding(&store.url, name, &[]);
         let busy = outcome(&store.url, &["run", "--try", "--", name, "true"]);
         assert_eq!(busy.code, Some(75), "{busy:?}");
-        let suggested = busy.complained.trim().split_once("or distlock ").expect("a command is suggested").1;
+        let suggested = busy.stderr.trim().split_once("or distlock ").expect("a command is suggested").1;
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("\"$D\" --url \"$U\" {suggested}")]).stdin(Stdio::null());
         shell
@@ -47,14 +45,14 @@ fn the_command_that_is_suggested_works_whatever_the_name_is() {
             .env("XDG_CONFIG_HOME", "/nonexistent");
         let shown = Process::start(&mut shell).end();
         assert_eq!(shown.code, Some(0), "{suggested:?}: {shown:?}");
-        assert!(shown.said.contains(": held\n"), "{suggested:?}: {shown:?}");
+        assert!(shown.stdout.contains(": held\n"), "{suggested:?}: {shown:?}");
     }
 }
 
-/// As `timeout` and `env` take one.
+/// As with `timeout` and `env`.
 #[test]
 fn a_command_needs_no_escape_before_it() {
     let store = Store::any();
     let ran = outcome(&store.url, &["run", "a", "--try", "sh", "-c", "echo \"$0 $1\"", "--wait", "-q"]);
-    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "--wait -q\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "--wait -q\n"), "{ran:?}");
 }

@@ -1,4 +1,4 @@
-//! Starting the command, and telling what became of it.
+//! Starts the command, and collects its outcome.
 
 use std::{
     io::{Read, Write},
@@ -13,35 +13,35 @@ use nix::{
     unistd::Pid,
 };
 
-/// Nothing that is waited for takes so long, even on a busy machine.
+/// The longest wait for anything, even on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(30);
 
-/// What a command ends with when its store does not answer.
+/// The exit code if the store does not answer.
 const UNAVAILABLE: i32 = 69;
 
-/// The command on a store, with no settings but those that are given here.
+/// The command on a store, with no other settings than these arguments.
 pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
-    let mut command = hearing(env!("CARGO_BIN_EXE_distlock"));
+    let mut command = with_default_signals(env!("CARGO_BIN_EXE_distlock"));
     // A folder without a settings file.
     command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("DISTLOCK_URL");
     command.args(["--url", url]).args(args).stdin(Stdio::null());
     command
 }
 
-/// A program that ignores no signal, whatever those who started these tests ignore: a shell's background job ignores SIGINT, and
-/// what is ignored at the start stays so.
-pub(crate) fn hearing(program: &str) -> Command {
+/// A program that ignores no signal, even if these tests run where some are ignored: a background job of a shell ignores SIGINT, and its
+/// children inherit that.
+pub(crate) fn with_default_signals(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", program]);
     command
 }
 
-/// What a command has said, and what it ended with.
+/// The output of a command, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
-    pub(crate) said: String,
-    pub(crate) complained: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs the command to its end.
@@ -49,18 +49,18 @@ pub(crate) fn outcome(url: &str, args: &[&str]) -> Outcome {
     Process::start(&mut distlock(url, args)).end()
 }
 
-/// Runs a command that waits for a lock, and runs it again whenever nothing can be said about that lock at the end of the wait: the store
-/// has a second for its last answer, and a busy machine may take longer.
+/// Runs a command that waits for a lock. Runs it again if the store does not answer at the end of the wait: the last answer may take a
+/// second, and longer on a busy machine.
 pub(crate) fn answered(mut run: impl FnMut() -> Outcome) -> Outcome {
     let mut last = None;
     until("an answer at the end of a wait", || {
         let ended = last.insert(run());
-        ended.code != Some(UNAVAILABLE) || !ended.complained.contains("does not answer")
+        ended.code != Some(UNAVAILABLE) || !ended.stderr.contains("does not answer")
     });
     last.expect("it was run at least once")
 }
 
-/// A process that runs. Dropping it kills it.
+/// A running process. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
     input: Vec<u8>,
@@ -72,7 +72,7 @@ impl Process {
         Self { child: child.expect("the command can be started"), input: Vec::new() }
     }
 
-    /// With something to read on its standard input, which ends with it.
+    /// Starts it with this standard input. An empty one stays open until the end.
     pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Self {
         let mut process = Self::start(command.stdin(Stdio::piped()));
         process.input = input.to_vec();
@@ -107,13 +107,13 @@ impl Process {
             stdin.filter(|_| !ends)
         });
         let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
-        let said = thread::spawn(move || all_of(out));
-        let complained = thread::spawn(move || all_of(err));
+        let stdout = thread::spawn(move || all_of(out));
+        let stderr = thread::spawn(move || all_of(err));
         until("the end of the command", || !self.is_there());
         let status = self.child.wait().expect("a process of our own can be waited for");
         drop(feeder.join());
         let text = |reader: thread::JoinHandle<String>| reader.join().expect("a reader does not panic");
-        Outcome { code: status.code(), said: text(said), complained: text(complained) }
+        Outcome { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
     }
 }
 
@@ -131,7 +131,7 @@ fn all_of(pipe: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -140,27 +140,50 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The queue of a lock, as `show --json` gives it.
+/// The queue of a lock, as `show --json` gives it. A store that a busy machine keeps from answering in time is asked again: each look is
+/// a process with a connection of its own.
 pub(crate) fn queue(url: &str, name: &str) -> Vec<serde_json::Value> {
-    queue_in(&outcome(url, &["show", name, "--json"]))
-}
-
-fn queue_in(shown: &Outcome) -> Vec<serde_json::Value> {
-    assert_eq!(shown.code, Some(0), "{shown:?}");
-    let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("it is JSON");
-    shown["queue"].as_array().expect("it is a list").clone()
-}
-
-/// Waits until so many stand in the queue of a lock. A store that a busy machine keeps from answering in time is asked again: each
-/// look is a process with a connection of its own.
-pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
-    until("a queue of the right length", || {
-        let shown = outcome(url, &["show", name, "--json"]);
-        shown.code != Some(UNAVAILABLE) && queue_in(&shown).len() == count
+    let mut queue = None;
+    until("the queue of a lock", || {
+        queue = read_queue(url, name);
+        queue.is_some()
     });
+    queue.expect("it was read")
 }
 
-/// Waits until a file is there that has something in it, and gives that.
+/// `None` if the store did not answer.
+fn read_queue(url: &str, name: &str) -> Option<Vec<serde_json::Value>> {
+    let shown = outcome(url, &["show", "--json", "--", name]);
+    if shown.code == Some(UNAVAILABLE) {
+        return None;
+    }
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("it is JSON");
+    Some(shown["queue"].as_array().expect("it is a list").clone())
+}
+
+/// Waits until the queue of a lock has this length.
+pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
+    until("a queue of the right length", || queue(url, name).len() == count);
+}
+
+/// Starts a process that holds a lock until its standard input is closed, and waits until it does. If a busy machine keeps it from its
+/// store, it is started again.
+pub(crate) fn holding(url: &str, name: &str, args: &[&str]) -> Process {
+    let line = [&["hold"], args, &["--", name]].concat();
+    let start = || Process::fed(&mut distlock(url, &line), b"");
+    let mut holder = start();
+    until("the holder", || {
+        if !holder.is_there() {
+            let ended = std::mem::replace(&mut holder, start()).end();
+            assert_eq!(ended.code, Some(UNAVAILABLE), "{ended:?}");
+        }
+        queue(url, name).iter().any(|row| row["state"] == "holding")
+    });
+    holder
+}
+
+/// Waits until a file has a line, and returns its text.
 pub(crate) fn until_written(path: &Path) -> String {
     let mut text = String::new();
     until(&format!("{}", path.display()), || {

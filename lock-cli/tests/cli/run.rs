@@ -1,4 +1,4 @@
-//! `run` and `hold`, as long as all goes well.
+//! `run` and `hold` without failures.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, queue, until, until_queued, until_written},
+    process::{Process, answered, distlock, holding, outcome, queue, until_queued, until_written},
     store::Store,
 };
 
@@ -17,8 +17,8 @@ fn the_command_gets_the_name_and_the_token_and_its_exit_code_is_passed_on() {
     let [first, second] = [(); 2].map(|()| outcome(&store.url, &show));
     assert_eq!((first.code, second.code), (Some(7), Some(7)), "{first:?}");
     let token = |said: &str| said.trim().strip_prefix("a b ").expect("the name").parse::<u64>().unwrap();
-    assert!(token(&first.said) < token(&second.said), "{first:?} {second:?}");
-    assert_eq!(first.complained, "");
+    assert!(token(&first.stdout) < token(&second.stdout), "{first:?} {second:?}");
+    assert_eq!(first.stderr, "");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_command_that_is_not_there_or_not_for_running_leaves_the_lock_free() {
     for (command, code) in [("/nonexistent/command", 127), ("/", 126)] {
         let failed = outcome(&store.url, &["run", "a", "--", command]);
         assert_eq!(failed.code, Some(code), "{failed:?}");
-        assert!(failed.complained.contains(command) && failed.complained.contains("check"), "{failed:?}");
+        assert!(failed.stderr.contains(command) && failed.stderr.contains("check"), "{failed:?}");
         assert!(queue(&store.url, "a").is_empty());
     }
 }
@@ -46,15 +46,15 @@ fn a_pipe_goes_through_the_command_whole() {
     let store = Store::any();
     let input: Vec<u8> = (0..1_000_000_u32).map(|i| b'a' + (i % 23) as u8).collect();
     let through = Process::fed(&mut distlock(&store.url, &["run", "a", "--", "cat"]), &input).end();
-    assert_eq!(through.code, Some(0), "{}", through.complained);
-    assert!(through.said.as_bytes() == input, "{} bytes came out", through.said.len());
+    assert_eq!(through.code, Some(0), "{}", through.stderr);
+    assert!(through.stdout.as_bytes() == input, "{} bytes came out", through.stdout.len());
 }
 
 #[test]
 fn a_line_of_shell_is_one() {
     let store = Store::any();
     let line = outcome(&store.url, &["run", "a", "--shell", "--", "echo a | tr a b;", "echo c"]);
-    assert_eq!((line.code, line.said.as_str()), (Some(0), "b\nc\n"), "{line:?}");
+    assert_eq!((line.code, line.stdout.as_str()), (Some(0), "b\nc\n"), "{line:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn processes_that_count_under_the_lock_lose_no_count() {
 #[test]
 fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
     let store = Store::any();
-    let mut holder = held(&store, &["hold", "a", "--label", "the holder"]);
+    let mut holder = holding(&store.url, "a", &["--label", "the holder"]);
     let mut tries = 0_usize;
     let mut attempt = |args: &[&str]| {
         answered(|| {
@@ -94,12 +94,12 @@ fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
         (&["--wait", "200ms", "--conflict-exit-code", "0"], 0),
     ] {
         let busy = attempt(&[&["run", "a"], args, &["--", "echo", "ran"]].concat());
-        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
-        assert!(busy.complained.contains("distlock show a"), "{busy:?}");
+        assert_eq!((busy.code, busy.stdout.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+        assert!(busy.stderr.contains("distlock show a"), "{busy:?}");
     }
     let waited = attempt(&["run", "a", "--wait", "100ms", "--", "true"]);
-    assert!(waited.complained.contains("it is held by the holder ("), "{waited:?}");
-    // One that the store does not answer ends before its departure is confirmed: that takes no longer than its lease.
+    assert!(waited.stderr.contains("it is held by the holder ("), "{waited:?}");
+    // A process that got no answer ends before its departure is confirmed. Then its entry stays until the lease ends.
     let unanswered = tries - 5;
     let stay = queue(&store.url, "a").len();
     assert!((1..=1 + unanswered).contains(&stay), "nobody who gave up stays in the queue: {stay}");
@@ -114,7 +114,7 @@ fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
 #[test]
 fn those_who_share_are_together_and_the_exclusive_one_is_alone() {
     let store = Store::any();
-    let _reader = held(&store, &["hold", "a", "--shared"]);
+    let _reader = holding(&store.url, "a", &["--shared"]);
     let attempt = |args: &[&str]| outcome(&store.url, &[&["run", "a"], args, &["--", "true"]].concat()).code;
     assert_eq!(attempt(&["--shared", "--try"]), Some(0));
     assert_eq!(attempt(&["--exclusive", "--try"]), Some(75));
@@ -124,7 +124,7 @@ fn those_who_share_are_together_and_the_exclusive_one_is_alone() {
 #[test]
 fn a_semaphore_admits_as_many_as_it_has_permits() {
     let store = Store::any();
-    let _two = held(&store, &["hold", "a", "--permits", "2", "--of", "3"]);
+    let _two = holding(&store.url, "a", &["--permits", "2", "--of", "3"]);
     let attempt =
         |args: &[&str]| outcome(&store.url, &[&["run", "a", "--try"], args, &["--", "true"]].concat()).code;
     assert_eq!(attempt(&["--of", "3"]), Some(0));
@@ -151,12 +151,31 @@ fn a_signal_goes_to_the_command() {
     }
 }
 
+/// As of a user who asks twice, or of a service manager that does not wait for long.
+#[test]
+fn a_signal_that_comes_again_goes_to_the_command_again() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "n=0; trap 'n=$((n + 1)); echo $n > heard; [ $n = 2 ] && exit 5' TERM; \
+                echo > ready; while :; do sleep 0.01; done";
+    let mut command = distlock(&store.url, &["run", "a", "--shell", "--", line]);
+    let process = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    process.signal(Signal::SIGTERM);
+    // Two signals before the first is handled may be delivered as one.
+    assert_eq!(until_written(&folder.path().join("heard")), "1");
+    process.signal(Signal::SIGTERM);
+    let ended = process.end();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(queue(&store.url, "a").is_empty());
+}
+
 #[test]
 fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
     let store = Store::any();
     let process = Process::start(&mut distlock(&store.url, &["run", "a", "--", "sleep", "60"]));
     until_queued(&store.url, "a", 1);
-    // It is in the queue before the command runs; the signal is for both.
+    // The command may not run yet: the signal ends either of them.
     process.signal(Signal::SIGINT);
     assert_eq!(process.end().code, Some(128 + 2));
     assert!(queue(&store.url, "a").is_empty());
@@ -165,13 +184,13 @@ fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
 #[test]
 fn an_interrupt_while_waiting_leaves_the_queue_at_once() {
     let store = Store::any();
-    let _holder = held(&store, &["hold", "a"]);
+    let _holder = holding(&store.url, "a", &[]);
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let waiter = Process::start(&mut distlock(&store.url, &["run", "a", "--", "echo", "ran"]));
         until_queued(&store.url, "a", 2);
         waiter.signal(signal);
         let ended = waiter.end();
-        assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{ended:?}");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:?}");
         assert_eq!(queue(&store.url, "a").len(), 1);
     }
 }
@@ -182,7 +201,7 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let line = "trap 'exit 5' USR1; echo > ready; while :; do sleep 0.01; done";
     let hearing = distlock(&store.url, &["run", "a", "--shell", "--", line]);
-    // What `nohup` does. The first argument is what lets it hear all signals.
+    // As `nohup` does. The first argument is `--default-signal`.
     let mut deaf = std::process::Command::new("env");
     deaf.arg("--ignore-signal=HUP").args(hearing.get_args().skip(1));
     let process = Process::start(deaf.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder));
@@ -207,26 +226,19 @@ fn what_the_command_leaves_running_by_itself_goes_on() {
 #[test]
 fn hold_says_its_token_and_ends_with_its_input_or_a_signal() {
     let store = Store::any();
-    let mut by_input = held(&store, &["hold", "a", "--json"]);
+    let mut by_input = holding(&store.url, "a", &["--json"]);
     let token = queue(&store.url, "a")[0]["token"].clone();
     by_input.close_input();
     let ended = by_input.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told: Value = serde_json::from_str(&ended.said).unwrap();
+    let told: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&told["name"], &told["token"]), (&Value::from("a"), &token));
     assert!(queue(&store.url, "a").is_empty());
 
-    let by_signal = held(&store, &["hold", "a"]);
+    let by_signal = holding(&store.url, "a", &[]);
     by_signal.signal(Signal::SIGTERM);
     assert_eq!(by_signal.end().code, Some(0));
     assert!(queue(&store.url, "a").is_empty());
-}
-
-/// A process that holds a lock, and has it already.
-fn held(store: &Store, args: &[&str]) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, args), b"");
-    until("the holder", || queue(&store.url, args[1]).iter().any(|row| row["state"] == "holding"));
-    holder
 }
 
 /// There may be a password in it.
@@ -236,21 +248,21 @@ fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
     for (flags, expected) in [(&[][..], "none\n".to_owned()), (&["--pass-url"], format!("{}\n", store.url))] {
         let args = [&["run", "a"], flags, &["--shell", "--", "echo ${DISTLOCK_URL-none}"]].concat();
         let mut command = distlock(&store.url, &args);
-        // Wherever it came from.
+        // Also if it comes from the environment.
         command.env("DISTLOCK_URL", &store.url);
         let ran = Process::start(&mut command).end();
-        assert_eq!((ran.code, ran.said), (Some(0), expected), "{flags:?}: {}", ran.complained);
+        assert_eq!((ran.code, ran.stdout), (Some(0), expected), "{flags:?}: {}", ran.stderr);
     }
 }
 
-/// It would take time that a short command does not have.
+/// Starting a thread takes time.
 #[test]
-fn no_thread_is_there_to_tell_what_nobody_has_said() {
+fn no_output_thread_starts_without_output() {
     let store = Store::sqlite();
     let ran = outcome(&store.url, &["run", "a", "-c", "cat /proc/$PPID/task/*/comm"]);
-    let threads: Vec<_> = ran.said.lines().collect();
+    let threads: Vec<_> = ran.stdout.lines().collect();
     assert!(ran.code == Some(0) && threads.contains(&"distlock-keeper"), "{ran:?}");
-    // The first thread has the name of the program, as those without a name of their own.
+    // The main thread has the name of the program, and so have threads without a name.
     let unnamed = threads.iter().filter(|name| **name == "distlock").count();
-    assert!(unnamed == 1 && !threads.contains(&"distlock-voice"), "{ran:?}");
+    assert!(unnamed == 1 && !threads.contains(&"distlock-output"), "{ran:?}");
 }

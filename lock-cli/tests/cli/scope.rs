@@ -1,4 +1,4 @@
-//! Whom the locks are for, and that this is said before anybody relies on more.
+//! Which users and machines share the locks, and that help and `doctor` say so.
 
 use std::{
     fs::{self, Permissions},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn help_and_doctor_say_that_the_default_locks_are_of_this_user_and_machine() {
+fn help_and_doctor_say_whose_the_default_locks_are() {
     let home = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
@@ -27,16 +27,16 @@ fn help_and_doctor_say_that_the_default_locks_are_of_this_user_and_machine() {
             .env("XDG_CONFIG_HOME", "/nonexistent");
         Process::start(command.env("HOME", home.path()).args(args).stdin(Stdio::null())).end()
     };
-    // Wherever its lines are broken.
-    let help = run(&["--help"]).said.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Without line breaks.
+    let help = run(&["--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let (before_usage, options) = help.split_once("Usage:").expect("help has a usage");
     assert!(before_usage.contains("this user, this machine"), "{help}");
     assert!(options.contains("this user, this machine"), "{help}");
 
     let told = run(&["doctor"]);
-    let first = told.said.lines().nth(1).unwrap_or_default();
+    let first = told.stdout.lines().nth(1).unwrap_or_default();
     assert!(first.starts_with("  shared by ") && first.contains("this user, this machine:"), "{told:?}");
-    let report: Value = serde_json::from_str(&run(&["doctor", "--json"]).said).expect("JSON");
+    let report: Value = serde_json::from_str(&run(&["doctor", "--json"]).stdout).expect("JSON");
     assert!(
         report["facts"]["shared by"].as_str().unwrap().starts_with("this user, this machine"),
         "{report}"
@@ -50,7 +50,7 @@ fn doctor_says_who_shares_a_store_that_was_named() {
         (Store::redis(), "all machines and users who use this server"),
     ] {
         let told = outcome(&store.url, &["doctor"]);
-        let first = told.said.lines().nth(1).unwrap_or_default();
+        let first = told.stdout.lines().nth(1).unwrap_or_default();
         assert!(first.starts_with("  shared by ") && first.contains(expected), "{told:?}");
     }
 }
@@ -71,10 +71,10 @@ fn a_file_that_another_user_keeps_to_himself_is_told_as_that() {
     let told = Process::start(&mut command).end();
     assert_eq!(told.code, Some(69), "{told:?}");
     let expected = format!("this user may not read and write {}\n", path.display());
-    assert!(told.complained.contains(&expected) && !told.complained.contains("check the path"), "{told:?}");
+    assert!(told.stderr.contains(&expected) && !told.stderr.contains("check the path"), "{told:?}");
 }
 
-/// What becomes of a machine whose root prepares it, in a namespace of its own: `/var/lib` is empty there.
+/// Prepares a machine as root, in a mount namespace with an empty `/var/lib`.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=755 none /var/lib
 as() { user=$1 group=$2; shift 2; setpriv --reuid="$user" --regid="$group" --clear-groups "$D" --machine "$@"; }
@@ -106,7 +106,7 @@ fn the_locks_of_a_machine_are_for_a_group_of_users_once_prepared() {
         return ran_nothing(TEST, "it takes root, a namespace and a group called daemon");
     };
     let folder = for_everybody();
-    // Where any of them may say that it holds the lock.
+    // Each of the users may write there.
     let work = tempfile::tempdir().unwrap();
     fs::set_permissions(&work, Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new("unshare");
@@ -129,7 +129,7 @@ fn the_locks_of_a_machine_are_for_a_group_of_users_once_prepared() {
         "this machine: those users who may write to the file",
         "doctor: 0\n",
     ] {
-        assert!(told.said.contains(expected), "{expected:?}: {}\n{}", told.said, told.complained);
+        assert!(told.stdout.contains(expected), "{expected:?}: {}\n{}", told.stdout, told.stderr);
     }
-    assert!(told.complained.contains("try: sudo distlock setup-machine --group NAME"), "{}", told.complained);
+    assert!(told.stderr.contains("try: sudo distlock setup-machine --group NAME"), "{}", told.stderr);
 }

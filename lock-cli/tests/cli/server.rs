@@ -4,9 +4,11 @@ use std::fs;
 #[cfg(any(feature = "etcd", feature = "zk"))]
 use std::{
     process::Command,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
+#[cfg(any(feature = "etcd", feature = "zk"))]
+use distlock::sync::Mutex;
 use lock_conformance::{Port, ServerProcess, ServerProgram};
 use tempfile::TempDir;
 
@@ -37,7 +39,7 @@ impl Server {
         Self::start(&program, &arguments.map(str::to_owned), port, folder, "redis")
     }
 
-    /// The one of all tests that run at the same time: each has a corner of it. The last of them ends it.
+    /// One server for all tests that run at the same time: each has a prefix of its own. The last test stops it.
     #[cfg(feature = "etcd")]
     pub(crate) fn etcd() -> Arc<Self> {
         static SHARED: Shared = Shared::new(Weak::new());
@@ -52,7 +54,7 @@ impl Server {
                 format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
                 "--name=cli".to_owned(),
                 format!("--initial-cluster=cli=http://127.0.0.1:{peer}"),
-                // What was written outlives the end of the process, and the operating system goes on.
+                // The page cache survives the end of the process.
                 "--unsafe-no-fsync".to_owned(),
             ];
             let program = ServerProgram::local([found_by("scripts/etcd/setup")]);
@@ -60,7 +62,7 @@ impl Server {
         })
     }
 
-    /// The same of ZooKeeper, with a short tick: sessions are as short as the ttl that a test asks for.
+    /// The same with ZooKeeper. The short tick allows sessions as short as the ttl of a test.
     #[cfg(feature = "zk")]
     pub(crate) fn zk() -> Arc<Self> {
         static SHARED: Shared = Shared::new(Weak::new());
@@ -84,7 +86,7 @@ impl Server {
         })
     }
 
-    /// Starts a program that comes with `scripts/setup`, and returns when it answers.
+    /// Starts a program that `scripts/setup` installs, and returns when it answers.
     fn start(
         program: &ServerProgram,
         arguments: &[String],
@@ -113,14 +115,14 @@ type Shared = Mutex<Weak<Server>>;
 
 #[cfg(any(feature = "etcd", feature = "zk"))]
 fn shared(shared: &Shared, start: impl FnOnce() -> Server) -> Arc<Server> {
-    // A test that could not start it has failed, and the next one tries again.
-    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    // If a test could not start the server, it has failed, and the next test tries again.
+    let mut shared = shared.lock();
     let server = shared.upgrade().unwrap_or_else(|| Arc::new(start()));
     *shared = Arc::downgrade(&server);
     server
 }
 
-/// What a script of this repository has got, by its first line.
+/// The first line that a script of this repository prints.
 #[cfg(any(feature = "etcd", feature = "zk"))]
 fn found_by(script: &str) -> String {
     let script = format!("{}/../{script}", env!("CARGO_MANIFEST_DIR"));

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::server::Server;
 
-/// A store of this test alone: where it is a server, a corner of it at least.
+/// A store for one test alone: a file or a server of its own, or a prefix of a shared server.
 pub(crate) struct Store {
     pub(crate) url: String,
     _server: Option<Arc<Server>>,
@@ -14,7 +14,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Every store that can be reached from several processes, with its name.
+    /// Every store that several processes can use, with its name.
     pub(crate) fn all() -> Vec<(&'static str, Self)> {
         vec![
             ("sqlite", Self::sqlite()),
@@ -46,7 +46,7 @@ impl Store {
         Self { url, _server: None, _folder: Some(folder) }
     }
 
-    /// A server of its own: it starts in a moment.
+    /// A server of its own, because it starts quickly.
     pub(crate) fn redis() -> Self {
         let server = Server::redis();
         let url = format!("redis://127.0.0.1:{}", server.port);
@@ -67,14 +67,14 @@ impl Store {
         Self { url, _server: Some(server), _folder: None }
     }
 
-    /// Where its server listens.
+    /// The address of its server.
     pub(crate) fn address(&self) -> SocketAddr {
         let (_, address) = self.url.split_once("//").expect("it is a server");
         address.parse().expect("it is an address")
     }
 }
 
-/// A name that nobody else has.
+/// A unique prefix.
 #[cfg(any(feature = "etcd", feature = "zk"))]
 fn corner() -> String {
     use distlock::{Entropy, SystemEntropy};

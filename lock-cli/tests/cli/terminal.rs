@@ -5,7 +5,10 @@ use std::fs;
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
-    process::{Process, SLACK, answered, distlock, hearing, outcome, queue, until_queued, until_written},
+    loss::SHORT,
+    process::{
+        Process, SLACK, answered, distlock, outcome, queue, until_queued, until_written, with_default_signals,
+    },
     store::Store,
 };
 
@@ -14,11 +17,11 @@ struct Session(PtySession);
 
 impl Session {
     fn new(store: &Store) -> Self {
-        let mut shell = hearing("bash");
+        let mut shell = with_default_signals("bash");
         shell.args(["--norc", "--noprofile", "-i"]);
         shell.env("PS1", "ready$ ").env("TERM", "xterm").env("DISTLOCK_URL", &store.url);
         shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));
-        // A prompt only where it is ready, and nothing of the line editor in between.
+        // No other output of the shell than its prompt.
         shell.env("INPUTRC", "/dev/null").args(["+o", "history"]);
         let session = spawn_command(shell, Some(SLACK.as_millis() as u64));
         let mut session = Self(session.expect("bash can be started on a terminal"));
@@ -34,25 +37,25 @@ impl Session {
         self.0.send_control(key).expect("a key can be typed");
     }
 
-    /// What was shown before it.
+    /// Waits for a text. Returns the output before it.
     fn expect(&mut self, text: &str) -> String {
         self.0.exp_string(text).unwrap_or_else(|error| panic!("`{text}` was not shown: {error}"))
     }
 
-    /// The exit code of what was typed last.
+    /// Checks the exit code of the last line.
     fn expect_code(&mut self, code: i32) {
         self.line("echo \"code=$?=\"");
-        // The line editor shows what is typed, too.
+        // The line editor echoes what is typed.
         self.expect(&format!("code={code}="));
         self.expect("ready$ ");
     }
 }
 
-/// A shell that is asked by a signal to end does not hear it, and would be waited for. With jobs, it has to be told twice.
+/// An interactive shell ignores SIGTERM, so it is told to exit: twice, because it warns once if it has jobs.
 impl Drop for Session {
     fn drop(&mut self) {
         for _ in 0..2 {
-            // It may be gone.
+            // The shell may have ended.
             let _ = self.0.send_line("exit");
         }
     }
@@ -105,7 +108,7 @@ fn a_command_in_a_pipeline_gets_the_terminal_when_it_wants_it() {
     session.line("banana");
     session.expect("<bbnbnb>");
     session.expect("ready$ ");
-    // Ctrl-C reaches it all the same.
+    // Ctrl-C reaches the command in a pipeline, too.
     session.line("$D run a -- sh -c 'echo started >&2; sleep 60' | cat");
     session.expect("started\r");
     session.control('c');
@@ -139,14 +142,16 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = Session::new(&store);
     session.line(&format!("cd {}", folder.path().display()));
-    // A shell that starts a program (dash: by vfork) cannot be stopped until the program runs; and if that is stopped before it
-    // does, neither goes on, and nobody is told. So this one starts none.
-    session.line("$D run a --ttl 2s -- sh -c 'echo $$ > pid; echo started; read line; echo ran on > after'");
+    // A shell that starts a program by vfork, as dash does, cannot be stopped until the program runs; and if the program is stopped before
+    // that, both hang without a notification. So this shell starts none.
+    session.line(&format!(
+        "$D run a --ttl {SHORT} -- sh -c 'echo $$ > pid; echo started; read line; echo ran on > after'"
+    ));
     session.expect("started\r");
     session.control('z');
     session.expect("Stopped");
     session.expect("ready$ ");
-    // Dead, and not only stopped; whoever waits for it is stopped, so that it is still there to be looked at.
+    // Dead, and not only stopped. It stays a zombie, because its parent is stopped.
     let process = fs::read_to_string(folder.path().join("pid")).unwrap();
     let is_dead = format!("grep -q ') Z ' /proc/{}/stat", process.trim());
     let next = outcome(&store.url, &["run", "a", "--", "sh", "-c", &is_dead]);
@@ -217,16 +222,16 @@ fn a_terminal_that_was_halted_does_not_hold_up_the_renewals() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = Session::new(&store);
     session.line(&format!("cd {}", folder.path().display()));
-    // The command talks into a terminal that takes nothing any more; another process sees that the lock stays held, for longer than
-    // its lease would last by itself.
-    session.line(
-        "$D run a --ttl 3s -- sh -c 'echo started; read line; yes & until [ -e enough ]; do sleep 0.1; done; kill $!; \
-         echo $? > done'",
-    );
+    // The command writes to a terminal that is halted. Another process sees that the lock stays held for longer than a lease without
+    // renewals.
+    session.line(&format!(
+        "$D run a --ttl {SHORT} -- sh -c 'echo started; read line; yes & until [ -e enough ]; do sleep 0.1; done; kill $!; \
+         echo $? > done'"
+    ));
     session.expect("started\r");
     session.line("go");
     session.control('s');
-    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "7s", "--", "true"]));
+    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "12s", "--", "true"]));
     assert_eq!(other.code, Some(75), "{other:?}");
     fs::write(folder.path().join("enough"), "").unwrap();
     assert_eq!(until_written(&folder.path().join("done")), "0");

@@ -1,4 +1,4 @@
-//! The dead whom nobody waits for, as under an init that is none: many containers have such a first process.
+//! Zombies that stay, under an init that does not reap: many containers have such a first process.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// Its first process ends when it is told to; the other one hears nothing, and then has no parent but the init.
+/// The first process ends at SIGTERM. The other one ignores it, and becomes a child of the init.
 const LINE: &str = "(trap '' TERM; echo > ready; while :; do sleep 0.01; done) & wait";
 
 #[test]
@@ -24,7 +24,7 @@ fn a_command_whose_dead_stay_there_is_known_to_have_ended() {
     }
     let store = Store::redis();
     let folder = tempfile::tempdir().unwrap();
-    // The first process of the namespace becomes one that waits for nobody. It ends with the test.
+    // The first process of the namespace becomes one that reaps no children. It ends with the test.
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
     command.args([

@@ -1,4 +1,4 @@
-//! The command line, the settings, and what is said about mistakes in them.
+//! The command line, the settings, and the messages about mistakes in them.
 
 use std::{
     ffi::OsStr,
@@ -20,7 +20,7 @@ use crate::{
     store::Store,
 };
 
-/// A URL that leads nowhere, and that a test must not get to.
+/// A URL without a server.
 const NOWHERE: &str = "redis://127.0.0.1:1?connect_timeout=500ms";
 
 #[test]
@@ -52,7 +52,7 @@ fn mistakes_are_told_with_what_there_is() {
         }
         let told = Process::start(command.args(args).stdin(Stdio::null())).end();
         assert_eq!(told.code, Some(64), "{args:?}: {told:?}");
-        assert!(told.complained.contains(expected), "{args:?}: {told:?}");
+        assert!(told.stderr.contains(expected), "{args:?}: {told:?}");
     }
 }
 
@@ -60,8 +60,8 @@ fn mistakes_are_told_with_what_there_is() {
 fn help_has_the_exit_codes_and_completions_and_pages_are_printed() {
     let print = |args: &[&str]| {
         let printed = outcome(NOWHERE, args);
-        assert_eq!((printed.code, printed.complained.as_str()), (Some(0), ""), "{args:?}: {printed:?}");
-        printed.said
+        assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""), "{args:?}: {printed:?}");
+        printed.stdout
     };
     let help = print(&["--help"]);
     for expected in ["79   the lock was lost", "--url-file", "password_file="] {
@@ -95,7 +95,7 @@ fn a_flag_is_stronger_than_a_variable_and_a_variable_than_a_file() {
     assert_eq!(home.list(None, Some(NOWHERE)).code, Some(69));
 }
 
-/// A script whose variable was not set would exclude nobody on another machine.
+/// Otherwise a script whose variable was never set would exclude nobody on other machines.
 #[test]
 fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
     let store = Store::any();
@@ -106,14 +106,14 @@ fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
         (file(""), None, None, "`url` of the settings file is empty"),
     ] {
         let told = home.list(flag, variable);
-        assert!(told.code == Some(64) && told.complained.contains(expected), "{expected}: {told:?}");
+        assert!(told.code == Some(64) && told.stderr.contains(expected), "{expected}: {told:?}");
     }
     assert_eq!(file("").list(Some(&store.url), Some("")).code, Some(0), "what is not used is not looked at");
     let mut command = distlock(&store.url, &[]);
     command = without_flags(&command);
     command.env("DISTLOCK_URL", OsStr::from_bytes(b"redis://\xff"));
     let told = Process::start(command.arg("list")).end();
-    assert!(told.code == Some(64) && told.complained.contains("DISTLOCK_URL is not UTF-8"), "{told:?}");
+    assert!(told.code == Some(64) && told.stderr.contains("DISTLOCK_URL is not UTF-8"), "{told:?}");
 }
 
 /// As cron and services start it, and `env -i`.
@@ -130,9 +130,9 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
         command.args(["--reuid=54321", "--regid=54321", "--clear-groups"]).arg(&program).args(url);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).stdin(Stdio::null());
         let told = Process::start(command.args(["run", "cron", "--", "true"])).end();
-        assert!(told.code == Some(64) && told.complained.contains("HOME is not set: use --url"), "{told:?}");
+        assert!(told.code == Some(64) && told.stderr.contains("HOME is not set: use --url"), "{told:?}");
     }
-    // With one, the file is where it is made without the variable.
+    // With HOME, the file is in the same place below it.
     let mut command = Command::new(&program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
     let told = Process::start(command.args(["run", "cron", "--", "true"]).stdin(Stdio::null())).end();
@@ -140,7 +140,7 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     assert!(folder.path().join(".local/state/distlock/locks.db").exists());
 }
 
-/// As cron and services start it, too. The user has no right to make a folder there, and so hears where it is.
+/// As cron and services start it, too. This user may not create the folder there, so the error names it.
 #[test]
 fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
     const TEST: &str = "usage::without_the_variable_the_home_folder_is_that_of_the_user_database";
@@ -154,10 +154,10 @@ fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
     let told = Process::start(&mut command).end();
     let home = nobody.dir.join(".local/state/distlock");
     assert_eq!(told.code, Some(64), "{told:?}");
-    assert!(told.complained.contains(&format!("because: {}: ", home.display())), "{told:?}");
+    assert!(told.stderr.contains(&format!("because: {}: ", home.display())), "{told:?}");
 }
 
-/// A folder with the program in it, which other users may run.
+/// A folder with the program, which other users may run.
 pub(crate) fn for_everybody() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
@@ -165,7 +165,7 @@ pub(crate) fn for_everybody() -> tempfile::TempDir {
     folder
 }
 
-/// The command with nothing on its command line.
+/// The command without arguments.
 fn without_flags(with: &Command) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
     for (name, value) in with.get_envs() {
@@ -193,8 +193,8 @@ fn a_url_can_come_from_a_file_that_has_nothing_else() {
     ] {
         fs::write(&path, &text).unwrap();
         let told = list();
-        assert!(told.code == Some(code) && told.complained.contains(expected), "{text:?}: {told:?}");
-        assert!(!told.complained.contains("hunter2"), "{told:?}");
+        assert!(told.code == Some(code) && told.stderr.contains(expected), "{text:?}: {told:?}");
+        assert!(!told.stderr.contains("hunter2"), "{told:?}");
     }
 }
 
@@ -205,16 +205,12 @@ fn a_password_that_everybody_may_read_is_told() {
     for (mode, told) in [(0o644, true), (0o640, false), (0o600, false)] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         let listed = home.list(None, None);
-        assert_eq!(
-            listed.complained.contains("everybody may read it: chmod o-r"),
-            told,
-            "{mode:o}: {listed:?}"
-        );
-        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+        assert_eq!(listed.stderr.contains("everybody may read it: chmod o-r"), told, "{mode:o}: {listed:?}");
+        assert!(!listed.stderr.contains("hunter2"), "{listed:?}");
     }
     // There is nothing to read.
     let home = Home::new(&format!("url = {NOWHERE:?}\n"));
-    assert!(!home.list(None, None).complained.contains("chmod"));
+    assert!(!home.list(None, None).stderr.contains("chmod"));
 }
 
 #[test]
@@ -227,12 +223,12 @@ fn a_file_with_a_url_whose_password_everybody_may_read_is_told() {
         let listed = home.run(None, None, &["--url-file", path.to_str().unwrap(), "list"]);
         let warning =
             format!("{} has a password in it, and everybody may read it: chmod o-r", path.display());
-        assert_eq!(listed.complained.contains(&warning), told, "{mode:o}: {listed:?}");
-        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+        assert_eq!(listed.stderr.contains(&warning), told, "{mode:o}: {listed:?}");
+        assert!(!listed.stderr.contains("hunter2"), "{listed:?}");
     }
 }
 
-/// Also where it is the only thing in its file.
+/// Also if the password is alone in its file.
 #[test]
 fn a_file_for_the_password_that_others_may_read_is_told() {
     let home = Home::new("");
@@ -243,10 +239,9 @@ fn a_file_for_the_password_that_others_may_read_is_told() {
     for (mode, told) in [(0o644, true), (0o640, false), (0o600, false)] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         let listed = home.list(Some(&url), None);
-        let warned =
-            listed.complained.contains("the password has a password in it, and everybody may read it");
+        let warned = listed.stderr.contains("the password has a password in it, and everybody may read it");
         assert_eq!(warned, told, "{mode:o}: {listed:?}");
-        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+        assert!(!listed.stderr.contains("hunter2"), "{listed:?}");
     }
 }
 
@@ -262,7 +257,7 @@ fn a_password_that_another_group_may_read_is_told() {
         chown(&path, Some(owner), Some(65534)).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         let listed = home.list(None, None);
-        listed.complained.lines().find(|line| line.contains("may read it")).map(str::to_owned)
+        listed.stderr.lines().find(|line| line.contains("may read it")).map(str::to_owned)
     };
     assert!(warning(0, 0o640).unwrap().ends_with("and group 65534 may read it: chmod g-r"));
     assert!(warning(0, 0o644).unwrap().ends_with("and everybody may read it: chmod go-r"));
@@ -274,21 +269,21 @@ fn a_password_that_another_group_may_read_is_told() {
 fn a_file_has_defaults_for_how_a_lock_is_taken() {
     let store = Store::any();
     let home = Home::new("wait = \"100ms\"\nttl = \"7s\"\n");
-    // What the file says of the wait is for the inner one alone: a store that is busy may take longer to grant a free lock.
+    // The wait of the file is for the inner command alone: a busy store may take longer to grant a free lock.
     let run = |inner: &str| {
         home.run(Some(&store.url), None, &["run", "a", "--wait", "30s", "--shell", "--", inner])
     };
     let inner = format!("{} --url {} show a --json", env!("CARGO_BIN_EXE_distlock"), store.url);
     let shown = run(&inner);
-    let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
-    // etcd counts in seconds, and ZooKeeper has few timeouts for sessions: what is left is shown as what it may be at the most.
-    // Without the file it would be some 30 s.
+    // etcd counts in seconds, and ZooKeeper has few timeouts for sessions: the longest possible rest is shown. Without the file it would be
+    // 30 s.
     let most =
         if store.url.starts_with("sqlite:") || store.url.starts_with("redis:") { 7_000 } else { 11_500 };
     assert!((1..=most).contains(&left), "{left}");
     let inner = format!("{} --url {} run a -- true; echo $?", env!("CARGO_BIN_EXE_distlock"), store.url);
-    assert_eq!(run(&inner).said, "75\n");
+    assert_eq!(run(&inner).stdout, "75\n");
 }
 
 #[test]
@@ -302,15 +297,12 @@ fn a_wrong_file_is_told_by_its_line_and_without_what_is_in_it() {
     ] {
         let told = Home::new(text).list(None, None);
         assert_eq!(told.code, Some(64), "{text}: {told:?}");
-        assert!(
-            told.complained.contains("config.toml: ") && told.complained.contains(expected),
-            "{text}: {told:?}"
-        );
-        assert!(!told.complained.contains("hunter2"), "{told:?}");
+        assert!(told.stderr.contains("config.toml: ") && told.stderr.contains(expected), "{text}: {told:?}");
+        assert!(!told.stderr.contains("hunter2"), "{told:?}");
     }
     let missing = outcome(NOWHERE, &["--config", "/nonexistent/settings", "list"]);
     assert_eq!(missing.code, Some(64), "{missing:?}");
-    assert!(missing.complained.contains("there is no settings file /nonexistent/settings"), "{missing:?}");
+    assert!(missing.stderr.contains("there is no settings file /nonexistent/settings"), "{missing:?}");
 }
 
 #[test]
@@ -335,7 +327,7 @@ fn what_nobody_reads_any_more_ends_without_a_word() {
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut free = [0; 8];
     watch.stdout.take().unwrap().read_exact(&mut free).unwrap();
-    // Whatever happens to the lock is one line more that cannot be written.
+    // Each change of the lock is one more line that cannot be written.
     until("the end of the watcher", || {
         assert_eq!(outcome(&store.url, &["run", "a", "--", "sleep", "0.2"]).code, Some(0));
         watch.try_wait().unwrap().is_some()

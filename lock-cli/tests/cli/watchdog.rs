@@ -1,4 +1,4 @@
-//! A watchdog that cannot do its duty, and a supervisor that has to do without.
+//! A watchdog that is killed or stopped, and a supervisor without one.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use nix::{
 };
 
 use crate::{
-    loss::{Scene, looked, lost},
+    loss::{SHORT, Scene, assert_lost, assert_saw_no_work},
     process::{Process, distlock, outcome, until, until_written},
     store::Store,
 };
@@ -20,20 +20,19 @@ use crate::{
 fn a_watchdog_that_was_killed_is_started_again_and_does_its_duty() {
     let store = Store::any();
     let url = store.url.clone();
-    // It kills a fortieth of the ttl before the deadline, and a quarter of a second at the most: that much time to run it has here.
-    let scene = Scene::new(store, &url, &["--ttl", "10s"]);
+    let scene = Scene::new(store, &url, &["--ttl", SHORT]);
     let first = watchdog(&scene.holder).expect("a supervisor has a watchdog");
     kill(first, Signal::SIGKILL).unwrap();
     until("another watchdog", || watchdog(&scene.holder).is_some_and(|other| other != first));
-    // From its first moment on it knows whom to kill, and when.
+    // From its start it knows which group to kill, and when.
     scene.holder.signal(Signal::SIGSTOP);
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
     scene.holder.signal(Signal::SIGCONT);
-    let told = lost(scene.holder).complained;
+    let told = assert_lost(scene.holder).stderr;
     assert!(told.contains("the watchdog has ended (signal: 9 (SIGKILL)), and was started again"), "{told}");
 }
 
-/// Nobody would kill it should the supervisor be stopped.
+/// Nobody would kill it if the supervisor was stopped.
 #[test]
 fn a_command_whose_watchdogs_all_end_at_once_is_stopped() {
     let store = Store::any();
@@ -41,17 +40,17 @@ fn a_command_whose_watchdogs_all_end_at_once_is_stopped() {
     let mut scene = Scene::new(store, &url, &["--ttl", "30s", "--grace", "1s"]);
     until("the end of the command", || {
         if let Some(watchdog) = watchdog(&scene.holder) {
-            // It may have ended by itself meanwhile.
+            // It may have ended meanwhile.
             let _ = kill(watchdog, Signal::SIGKILL);
         }
         !scene.holder.is_there()
     });
-    let told = lost(scene.holder).complained;
+    let told = assert_lost(scene.holder).stderr;
     assert!(told.contains("its watchdog has ended, and there is no other"), "{told}");
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
 }
 
-/// What the supervisor owes, its watchdog does a little later, if it has to. This one cannot.
+/// The watchdog would kill the command a little later. This one is stopped.
 #[test]
 fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     let store = Store::any();
@@ -63,16 +62,16 @@ fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     kill(watchdog, Signal::SIGSTOP).unwrap();
     let started = Instant::now();
     assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
-    // One that says nothing may be alive, and have no processor time; one that is dead is waited for.
+    // A process that writes nothing may be alive without processor time; a dead one is reaped.
     until("the end of the command", || !children(&scene.holder).contains(&command));
     assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
     until("the end of all that it started", || !scene.works());
-    // It is waited for when it is let go.
+    // The supervisor waits for it at the end.
     kill(watchdog, Signal::SIGCONT).unwrap();
-    lost(scene.holder);
+    assert_lost(scene.holder);
 }
 
-/// It gets processor time when others have had theirs, and they wait for the lock.
+/// On a busy machine the watchdog may end late, and the next holder must not wait for that.
 #[test]
 fn a_lock_is_free_before_the_watchdog_has_ended() {
     let store = Store::any();
@@ -85,23 +84,23 @@ fn a_lock_is_free_before_the_watchdog_has_ended() {
     fs::write(folder.path().join("enough"), "").unwrap();
     let next = outcome(&store.url, &["run", "a", "-w", "20", "--", "echo", "ran"]);
     kill(watchdog, Signal::SIGCONT).unwrap();
-    assert_eq!((next.code, next.said.as_str()), (Some(0), "ran\n"), "{next:?}");
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "ran\n"), "{next:?}");
     assert_eq!(holder.end().code, Some(0));
 }
 
 /// The process that watches over this supervisor, if there is one.
 fn watchdog(supervisor: &Process) -> Option<Pid> {
-    // Of one that has ended there is no command line.
+    // A process that has ended has no command line.
     let is_watchdog = |child: &Pid| {
         fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.contains("__watchdog"))
     };
     children(supervisor).into_iter().find(is_watchdog)
 }
 
-/// What this supervisor has started and not waited for: a watchdog, and the command.
+/// The children of this supervisor: the watchdog and the command.
 fn children(supervisor: &Process) -> Vec<Pid> {
     let pid = supervisor.pid();
-    // There is no such file when it has ended.
+    // There is no such file after its end.
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let pid_of = |child: &str| Pid::from_raw(child.parse().expect("it is a number"));
     children.split_whitespace().map(pid_of).collect()

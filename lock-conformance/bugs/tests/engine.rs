@@ -111,8 +111,8 @@ fn b31_a_waker_that_ends_the_keeper_by_a_panic_is_found() {
 }
 
 #[test]
-fn b32_a_waker_that_is_woken_while_the_book_is_locked_is_found() {
-    is_found("b32_a_waker_that_is_woken_while_the_book_is_locked_is_found");
+fn b32_a_waker_that_is_woken_while_the_registry_is_locked_is_found() {
+    is_found("b32_a_waker_that_is_woken_while_the_registry_is_locked_is_found");
 }
 
 #[test]

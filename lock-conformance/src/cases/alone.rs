@@ -1,9 +1,8 @@
-//! Cases that keep the whole machine busy: crowds of clients and of locks. They run when nothing else does, so that none of
-//! them disturbs a case that watches a clock.
+//! Cases that keep the whole machine busy, with many clients or many locks. They run alone, so that they do not disturb cases that
+//! measure time.
 
 use super::{
-    exclusion::a_hundred_contenders_lose_no_count,
-    idle::a_look_of_one_who_waits_costs_the_same_however_many_wait,
+    exclusion::a_hundred_contenders_lose_no_count, idle::a_look_of_a_waiter_costs_the_same_however_many_wait,
     liveness::hand_overs_by_the_thousand_lose_nobody, renewal::a_thousand_locks_are_renewed_in_few_requests,
 };
 use crate::Case;
@@ -17,7 +16,7 @@ macro_rules! alone_cases {
             a_hundred_contenders_lose_no_count ["X04"]
             hand_overs_by_the_thousand_lose_nobody ["L05"]
             a_thousand_locks_are_renewed_in_few_requests ["R11"]
-            a_look_of_one_who_waits_costs_the_same_however_many_wait ["Q04"]
+            a_look_of_a_waiter_costs_the_same_however_many_wait ["Q04"]
         } }
     };
 }

@@ -1,13 +1,13 @@
-//! [`Altered`]: answers are changed on their way.
+//! [`Altered`]: a layer that changes answers of the store.
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use lock_core::{Backend, BackendError, BackendErrorKind, Entry, Lease, Renewal, Standing, Step, WaitMode};
 
-use crate::{Client, Layer, World};
+use crate::{Client, Layer, TestEnv};
 
-/// What is changed; everything else is passed on.
+/// The changes. Everything else is passed on.
 pub(super) trait Alter: fmt::Debug + Send + Sync + 'static {
     /// The answer to `enter` that the client gets.
     fn standing(&self, _entry: &Entry, standing: Standing) -> Standing {
@@ -26,8 +26,8 @@ pub(super) trait Alter: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A client whose backend answers are changed by `alter`.
-pub(super) async fn altered(world: &World, alter: Arc<impl Alter>) -> Client {
-    world.client_through(&[Arc::new(Altered(alter))]).await
+pub(super) async fn altered(env: &TestEnv, alter: Arc<impl Alter>) -> Client {
+    env.client_through(&[Arc::new(Altered(alter))]).await
 }
 
 #[derive(Debug)]

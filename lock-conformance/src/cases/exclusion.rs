@@ -1,4 +1,4 @@
-//! Only one at a time, and nobody in between.
+//! Mutual exclusion.
 
 mod contention;
 mod entries;
@@ -18,17 +18,17 @@ use self::{
         two_tasks_of_one_client_are_never_inside_together,
     },
     entries::{
+        a_client_that_does_not_hold_a_lock_cannot_release_it,
         a_grant_that_comes_after_its_own_lease_is_not_taken,
         a_release_that_comes_after_the_lease_leaves_the_next_holder_alone,
         a_try_that_starts_over_does_not_find_itself_in_the_way,
         a_try_whose_answer_was_lost_is_not_called_busy, a_waiter_whose_lease_has_ended_is_not_admitted,
         an_entry_that_died_comes_back_as_a_new_one_behind_the_others,
-        whoever_does_not_hold_the_lock_cannot_release_it,
     },
 };
 use super::steps::lasting;
 use crate::{
-    Case, Side, World,
+    Case, Side, TestEnv,
     audit::{await_queue, soon},
 };
 
@@ -49,7 +49,7 @@ macro_rules! exclusion_cases {
             locks_of_different_names_do_not_meet ["X07"]
             names_that_begin_alike_do_not_meet ["X08"]
             a_second_acquisition_through_the_same_lock_waits_for_the_first ["X09"]
-            whoever_does_not_hold_the_lock_cannot_release_it ["X10"]
+            a_client_that_does_not_hold_a_lock_cannot_release_it ["X10"]
             a_release_that_comes_after_the_lease_leaves_the_next_holder_alone ["X10"]
             every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed ["R01"]
             a_lock_that_was_released_can_be_taken_at_once ["X11"]
@@ -63,9 +63,9 @@ macro_rules! exclusion_cases {
 
 pub(super) const CASES: &[Case] = exclusion_cases!(list);
 
-pub(super) async fn a_try_is_refused_while_the_lock_is_held(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("held");
+pub(super) async fn a_try_is_refused_while_the_lock_is_held(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name("held");
     let guard = holder.mutex(&name).acquire().await.unwrap();
     for client in [&holder, &other] {
         for _ in 0..5 {
@@ -78,11 +78,11 @@ pub(super) async fn a_try_is_refused_while_the_lock_is_held(world: World) {
     assert!(other.mutex(&name).try_acquire().await.unwrap().is_some());
 }
 
-pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(world: World) {
-    let name = world.name("tried");
+pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(env: TestEnv) {
+    let name = env.name("tried");
     let mut tasks = JoinSet::new();
     for task in 0..3_u64 {
-        let client = world.client().await;
+        let client = env.client().await;
         let lock = client.mutex(&name);
         tasks.spawn(async move {
             let mut stays = Vec::new();
@@ -94,7 +94,7 @@ pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(world: Worl
                     guard.release().await.unwrap().confirmed().unwrap();
                 }
                 stays.push((from, Instant::now(), refused));
-                // Uneven, so that now all meet, and now nobody is there.
+                // Uneven pauses, so that sometimes all tries collide, and sometimes none do.
                 tokio::time::sleep(Duration::from_micros((round * 7 + task * 11) % 13 * 300)).await;
             }
             stays
@@ -112,22 +112,22 @@ pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(world: Worl
     assert!(granted > 0, "nobody was ever granted the lock");
 }
 
-pub(super) async fn a_refused_try_leaves_nothing_behind(world: World) {
-    let (holder, trier, third) = (world.client().await, world.client().await, world.client().await);
-    let name = world.name("tried");
+pub(super) async fn a_refused_try_leaves_nothing_behind(env: TestEnv) {
+    let (holder, trier, third) = (env.client().await, env.client().await, env.client().await);
+    let name = env.name("tried");
     for _ in 0..10 {
         let guard = holder.mutex(&name).try_acquire().await.unwrap().expect("it is free");
         assert!(trier.mutex(&name).try_acquire().await.unwrap().is_none());
         guard.release().await.unwrap().confirmed().unwrap();
-        // At once: what a try leaves would be in the way now, even if somebody removed it later.
+        // At once: a leftover of the try would be in the way now, even if it were removed later.
         let guard = third.mutex(&name).try_acquire().await.unwrap().expect("it is free again");
         guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
-pub(super) async fn locks_of_different_names_do_not_meet(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let names: Vec<_> = (0..40).map(|i| world.name(&i.to_string())).collect();
+pub(super) async fn locks_of_different_names_do_not_meet(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let names: Vec<_> = (0..40).map(|i| env.name(&i.to_string())).collect();
     let mut guards = Vec::new();
     for (i, name) in names.iter().enumerate() {
         let client = if i % 2 == 0 { &one } else { &two };
@@ -140,9 +140,9 @@ pub(super) async fn locks_of_different_names_do_not_meet(world: World) {
     }
 }
 
-pub(super) async fn names_that_begin_alike_do_not_meet(world: World) {
-    let client = world.client().await;
-    let base = world.name("a");
+pub(super) async fn names_that_begin_alike_do_not_meet(env: TestEnv) {
+    let client = env.client().await;
+    let base = env.name("a");
     let tails = ["", "/", "/b", "/b/c", "//", ":", ":b", "b", "{", "{a}", "*", " ", "\0", "-q", ":t", "/0"];
     let names: Vec<_> = tails.iter().map(|tail| format!("{base}{tail}")).collect();
     let mut guards = Vec::new();
@@ -157,9 +157,9 @@ pub(super) async fn names_that_begin_alike_do_not_meet(world: World) {
     }
 }
 
-pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_first(world: World) {
-    let client = world.client().await;
-    let name = world.name("twice");
+pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_first(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("twice");
     let lock = Arc::new(client.mutex(&name));
     let first = lock.acquire().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -177,9 +177,9 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert!(second.token() > token);
 }
 
-/// Not only for the first ttl, when nothing has to be renewed yet.
-pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
+/// For longer than the first ttl, in which nothing has to be renewed.
+pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
     let options = lasting();
     let most = Side::Permits { permits: 2, limit: 3 };
     // What is held, and what it keeps out.
@@ -187,7 +187,7 @@ pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_rene
         [(Side::Mutex, Side::Mutex), (Side::Read, Side::Write), (Side::Write, Side::Read), (most, most)];
     let (mut guards, mut refused) = (Vec::new(), Vec::new());
     for (i, (held, kept_out)) in pairs.into_iter().enumerate() {
-        let name = world.name(&i.to_string());
+        let name = env.name(&i.to_string());
         let lock = held.lock(&holder.locks, &name).unwrap();
         guards.push(lock.try_acquire_with(&options).await.unwrap().expect("nobody holds it"));
         refused.push(kept_out.lock(&other.locks, &name).unwrap());
@@ -208,9 +208,9 @@ pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_rene
     }
 }
 
-pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(world: World) {
-    let clients = [world.client().await, world.client().await];
-    let name = world.name("again");
+pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(env: TestEnv) {
+    let clients = [env.client().await, env.client().await];
+    let name = env.name("again");
     let mut last = None;
     for i in 0..20 {
         let guard = clients[i % 2].mutex(&name).try_acquire().await.unwrap().expect("nobody holds it");
@@ -220,11 +220,11 @@ pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(world: World) 
     }
 }
 
-pub(super) async fn data_of_others_gives_a_typed_error_and_stays_untouched(world: World) {
-    let client = world.client().await;
-    let name = world.name("foreign");
+pub(super) async fn data_of_others_gives_a_typed_error_and_stays_untouched(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("foreign");
     let locked = LockName::new(&name).unwrap();
-    world.server().put_foreign(&locked).await.unwrap();
+    env.server().put_foreign(&locked).await.unwrap();
     let portion = Side::Permits { permits: 1, limit: 3 };
     for side in [Side::Mutex, Side::Read, Side::Write, portion] {
         let lock = side.lock(&client.locks, &name).unwrap();
@@ -237,6 +237,6 @@ pub(super) async fn data_of_others_gives_a_typed_error_and_stays_untouched(world
             assert!(!source.is_transient());
         }
     }
-    assert!(world.server().has_foreign(&locked).await.unwrap(), "the data of others was touched");
-    world.server().delete(&locked).await.unwrap();
+    assert!(env.server().has_foreign(&locked).await.unwrap(), "the data of others was touched");
+    env.server().delete(&locked).await.unwrap();
 }

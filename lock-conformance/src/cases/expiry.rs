@@ -1,5 +1,8 @@
 //! When a lease ends, and when not.
 
+mod dead_entries;
+mod deadlines;
+
 use std::{
     pin::pin,
     sync::{
@@ -16,15 +19,28 @@ use lock_core::{
     Standing, Step, WaitMode,
 };
 
+use self::{
+    dead_entries::{
+        a_former_life_of_an_entry_does_nothing_to_a_later_one, a_hint_for_a_former_life_grants_nothing,
+        the_dead_are_out_although_nobody_has_removed_them, the_dead_do_not_count_against_those_behind_them,
+    },
+    deadlines::{
+        a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost,
+        a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second,
+        a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised,
+        a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end, a_shorter_renewal_cuts_nothing,
+        a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one,
+    },
+};
 use super::{
     altered::{Alter, altered},
     lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{assert_held_alone, faulty, refused, take_free},
     wall_clock,
 };
 use crate::{
-    Case, Fault, SLACK, Verb, World,
+    Case, Fault, SLACK, TestEnv, Verb,
     audit::{assert_queue_empties, await_queue, safety, soon, within},
 };
 
@@ -34,26 +50,36 @@ use crate::{
 macro_rules! expiry_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] expiry {
-            the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before ["E01"]
+            the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before ["E01"]
             a_lock_is_refused_to_others_until_its_deadline_has_passed ["E02"]
             what_remains_only_shrinks_and_is_never_more_than_the_store_keeps ["E03"]
             an_answer_that_comes_late_moves_no_deadline ["E04"]
             an_answer_that_is_read_late_moves_no_deadline ["E04"]
             a_ttl_out_of_range_is_refused_and_nothing_is_sent ["E05"]
-            a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure ["E06"]
+            a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often ["E06"]
             a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on ["E06"]
             the_longest_of_all_durations_work ["E07"]
             a_jump_of_the_wall_clock_moves_no_deadline ["E10"]
+            a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end ["PR01"]
+            a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost ["PR02"]
+            a_hint_for_a_former_life_grants_nothing ["PR03"]
+            a_former_life_of_an_entry_does_nothing_to_a_later_one ["PR03"]
+            a_shorter_renewal_cuts_nothing ["PR04"]
+            a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised ["PR04"]
+            a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one ["PR04"]
+            a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second ["PR05"]
+            the_dead_are_out_although_nobody_has_removed_them ["PR06"]
+            the_dead_do_not_count_against_those_behind_them ["PR06"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = expiry_cases!(list);
 
-/// The waiter stands in the queue when the holder dies, so it is the first who can learn that the name is free.
-pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before(world: World) {
-    let (dying, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+/// The waiter is in the queue when the holder dies, so it is the first to learn that the lock is free.
+pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before(env: TestEnv) {
+    let (dying, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let guard = dying.mutex(&name).acquire_with(&dying.options().ttl(ms(600))).await.unwrap();
     let waiter = tokio::spawn({
         let lock = other.mutex(&name);
@@ -69,9 +95,9 @@ pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and
 }
 
 /// The holder lives, and does not renew: the lease ends at its ttl all the same, and not before.
-pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let options = holder.options().renew(false);
     for ttl in [MIN_TTL, ms(150), ms(450)] {
         let guard = holder.mutex(&name).acquire_with(&options.clone().ttl(ttl)).await.unwrap();
@@ -81,10 +107,10 @@ pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(wo
     }
 }
 
-/// Looks from both sides all the time, until the end.
-pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+/// The guard and the store are both asked again and again, until the end of the lease.
+pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let options = client.options().ttl(ms(500)).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
     let (mut last, mut looks) = (guard.ttl(), 0);
@@ -109,13 +135,13 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
 }
 
 /// Both the grant and a renewal are on their way back for a third of the ttl.
-pub(super) async fn an_answer_that_comes_late_moves_no_deadline(world: World) {
-    steady(world, ms(4500), answered_late).await;
+pub(super) async fn an_answer_that_comes_late_moves_no_deadline(env: TestEnv) {
+    stall_tolerant(env, ms(4500), answered_late).await;
 }
 
-async fn answered_late(world: World, ttl: Duration) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name(&format!("job {ttl:?}"));
+async fn answered_late(env: TestEnv, ttl: Duration) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name(&format!("job {ttl:?}"));
     let options = client.options().ttl(ttl).renew(false);
     faults.next(Verb::Enter, Fault::DelayReply(ttl / 3));
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
@@ -128,15 +154,15 @@ async fn answered_late(world: World, ttl: Duration) {
     assert_covered(&client, &guard.hold(), "after a late renewal").await;
 }
 
-/// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
-/// that is there at the first look shows nothing.
-pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(world: World) {
-    steady(world, ms(3000), read_late).await;
+/// The answers arrive soon, but the task gets no processor to read them. Repeated, because an answer that is there at the first poll
+/// shows nothing.
+pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(env: TestEnv) {
+    stall_tolerant(env, ms(3000), read_late).await;
 }
 
-async fn read_late(world: World, ttl: Duration) {
-    let client = world.client().await;
-    let lock = client.mutex(&world.name(&format!("job {ttl:?}")));
+async fn read_late(env: TestEnv, ttl: Duration) {
+    let client = env.client().await;
+    let lock = client.mutex(&env.name(&format!("job {ttl:?}")));
     // Connections are open from here on, so that the next request leaves at the first poll.
     lock.acquire().await.unwrap().release().await.unwrap();
     let options = client.options().ttl(ttl).renew(false);
@@ -161,9 +187,9 @@ async fn slowly<T>(every: Duration, future: impl Future<Output = T>) -> T {
 }
 
 /// Just below, just above, and the ends of what a duration can be.
-pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let lock = client.mutex(&name);
     let nanosecond = Duration::from_nanos(1);
     for ttl in
@@ -189,7 +215,7 @@ pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(world: Wor
     }
 }
 
-/// A store whose proofs reach only half as far as the ttl: those of sessions that are proved late, for one.
+/// A store whose leases reach only half as far as the ttl, as with sessions whose last heartbeat is old.
 #[derive(Debug, Default)]
 struct HalfAsFar {
     renewals: AtomicUsize,
@@ -214,21 +240,21 @@ impl Alter for HalfAsFar {
     }
 }
 
-/// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
-pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(world: World) {
-    steady(world, ms(2000), reaching_less_far).await;
+/// About three renewals for each time that a lease reaches, and not as many as the store can answer.
+pub(super) async fn a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often(env: TestEnv) {
+    stall_tolerant(env, ms(2000), reaching_less_far).await;
 }
 
-async fn reaching_less_far(world: World, ttl: Duration) {
+async fn reaching_less_far(env: TestEnv, ttl: Duration) {
     let half = Arc::new(HalfAsFar::default());
-    let client = altered(&world, Arc::clone(&half)).await;
+    let client = altered(&env, Arc::clone(&half)).await;
     let guard = client
-        .mutex(&world.name(&format!("job {ttl:?}")))
+        .mutex(&env.name(&format!("job {ttl:?}")))
         .acquire_with(&client.options().ttl(ttl))
         .await
         .unwrap();
-    let end = now() + ttl * 3 / 2;
-    while now() < end {
+    let end_time = now() + ttl * 3 / 2;
+    while now() < end_time {
         let remaining = guard.remaining();
         safety(
             remaining <= ttl / 2,
@@ -256,9 +282,9 @@ impl Alter for Longer {
 }
 
 /// Also checks that the store's own answers are of that kind, with a ttl that no store has among its steps.
-pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on(world: World) {
-    let plain = world.client().await;
-    let name = world.name("job");
+pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on(env: TestEnv) {
+    let plain = env.client().await;
+    let name = env.name("job");
     let asked = ms(1234);
     let entry = plain.entry(&name, Claim::mutex(), asked);
     match plain.backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap() {
@@ -269,8 +295,8 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
         other => panic!("the name is free, and the answer is {other:?}"),
     }
 
-    let longer = altered(&world, Arc::new(Longer)).await;
-    let lock = longer.mutex(&world.name("longer"));
+    let longer = altered(&env, Arc::new(Longer)).await;
+    let lock = longer.mutex(&env.name("longer"));
     let guard = lock.acquire_with(&longer.options().ttl(asked).renew(false)).await.unwrap();
     assert!(guard.ttl() >= asked * 3, "the ttl is shown as {:?}", guard.ttl());
     assert!(guard.remaining() < asked);
@@ -280,9 +306,9 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
 }
 
 /// Deadlines and timers that far away must neither overflow nor fire, and a waiter with them is still granted at once.
-pub(super) async fn the_longest_of_all_durations_work(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn the_longest_of_all_durations_work(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let longest = AcquireOptions::new().ttl(MAX_TTL).wait(Duration::MAX).max_hold(Duration::MAX);
     let guard = client.mutex(&name).acquire_with(&longest).await.unwrap();
     assert!(guard.remaining() > MAX_TTL / 100 * 98 && guard.remaining() < MAX_TTL, "{:?}", guard.remaining());
@@ -305,20 +331,20 @@ pub(super) async fn the_longest_of_all_durations_work(world: World) {
 }
 
 /// Runs itself once more in a process whose wall clock jumps by hours all the time, while the boot clock goes on.
-pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
+pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(env: TestEnv) {
     if !wall_clock::jumps_here() {
         return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
     wall_clock::assert_jumping().await;
-    steady(world, ms(3000), while_the_wall_clock_jumps).await;
+    stall_tolerant(env, ms(3000), while_the_wall_clock_jumps).await;
 }
 
-async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name(&format!("kept {ttl:?}"));
+async fn while_the_wall_clock_jumps(env: TestEnv, ttl: Duration) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name(&format!("kept {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
-    let end = now() + ttl * 5 / 2;
-    while now() < end {
+    let end_time = now() + ttl * 5 / 2;
+    while now() < end_time {
         safety(guard.remaining() < ttl, "more is counted on than the ttl");
         assert_held_alone(&guard, &other.mutex(&name)).await;
     }
@@ -330,7 +356,7 @@ async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {
     assert!(waited < ms(400) + SLACK, "a wait of 400 ms took {waited:?}");
     guard.release().await.unwrap();
 
-    let name = world.name(&format!("let go {ttl:?}"));
+    let name = env.name(&format!("let go {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600)).renew(false)).await.unwrap();
     let next = snatch(&other, &name, guard.ttl() + SLACK).await;
     safety(!guard.is_held(), format_args!("granted {:?} before the holder's deadline", guard.remaining()));

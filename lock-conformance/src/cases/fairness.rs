@@ -1,11 +1,18 @@
 //! First come, first served, at a price that does not grow with the queue.
 
-use std::sync::{Arc, Mutex};
+mod queue;
 
+use std::sync::Arc;
+
+use lock_core::sync::Mutex;
 use lock_core::{DistributedLock, FencingToken};
 
+use self::queue::{
+    a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else,
+    a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl,
+};
 use super::steps::{faulty, is_busy, mutex, permits, queue_of, take, take_free};
-use crate::{Case, Verb, World, audit::soon};
+use crate::{Case, TestEnv, Verb, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -14,20 +21,22 @@ macro_rules! fairness_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] fairness {
             waiters_are_granted_in_the_order_in_which_they_came ["Q01"]
-            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later ["Q02"]
+            a_lock_that_is_waited_for_is_not_taken_by_a_later_caller ["Q02"]
             a_small_portion_does_not_pass_a_large_one_that_waits ["Q02"]
             a_hand_off_costs_the_same_however_many_wait ["Q04"]
+            a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else ["PR12"]
+            a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl ["PR13"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = fairness_cases!(list);
 
-/// Waiters of several clients, each of whom was seen in the queue before the next one asked.
-pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: World) {
+/// Waiters of several clients. Each was seen in the queue before the next one was started.
+pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: TestEnv) {
     const WAITERS: usize = 9;
-    let clients = [world.client().await, world.client().await, world.client().await];
-    let name = world.name("order");
+    let clients = [env.client().await, env.client().await, env.client().await];
+    let name = env.name("order");
     let held = take_free(&mutex(&clients[0], &name)).await;
     let granted: Arc<Mutex<Vec<(usize, FencingToken)>>> = Arc::default();
 
@@ -37,7 +46,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: W
         let (seen, log) = (mutex(&clients[0], &name), Arc::clone(&granted));
         waiters.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
-            log.lock().unwrap().push((i, guard.token()));
+            log.lock().push((i, guard.token()));
             guard.release().await.unwrap();
         }));
         queue_of(i + 2, &seen).await;
@@ -48,7 +57,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: W
         soon("all grants", waiter).await.unwrap();
     }
 
-    let granted = granted.lock().unwrap().clone();
+    let granted = granted.lock().clone();
     let order: Vec<usize> = granted.iter().map(|(i, _)| *i).collect();
     assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "somebody was overtaken");
     let tokens: Vec<FencingToken> =
@@ -56,10 +65,10 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: W
     assert!(tokens.is_sorted_by(|a, b| a < b), "tokens do not grow with the grants: {tokens:?}");
 }
 
-/// In the moment of a release, by whoever is nearest to the lock: the client that released it, and another one.
-pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(world: World) {
-    let (holder, waiter, stranger) = (world.client().await, world.client().await, world.client().await);
-    let name = world.name("barging");
+/// Not even at the moment of a release, by the client that released it or by another one.
+pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env: TestEnv) {
+    let (holder, waiter, stranger) = (env.client().await, env.client().await, env.client().await);
+    let name = env.name("barging");
     let lock = mutex(&holder, &name);
     for _ in 0..20 {
         let held = take_free(&lock).await;
@@ -75,10 +84,10 @@ pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(wo
     }
 }
 
-/// There is room for one more permit, but somebody who needs more of them is next.
-pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("portions");
+/// There is room for one more permit, but the next waiter needs more of them.
+pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("portions");
     let held = take_free(&permits(&holder, &name, 2, 3)).await;
     let all = permits(&waiter, &name, 3, 3);
     let waiting = tokio::spawn(async move { all.acquire().await });
@@ -93,13 +102,12 @@ pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(world: 
     drop(take(&one).await);
 }
 
-/// One release wakes one waiter: what the clients ask of the store grows with the number of hand-offs, and not
-/// with the number of those who wait.
-pub(super) async fn a_hand_off_costs_the_same_however_many_wait(world: World) {
+/// A release wakes one waiter: the number of requests grows with the number of hand-offs, and not with the number of waiters.
+pub(super) async fn a_hand_off_costs_the_same_however_many_wait(env: TestEnv) {
     for waiters in [2, 24] {
-        let (client, faulty) = faulty(&world).await;
-        let watcher = world.client().await;
-        let name = world.name(&format!("herd of {waiters}"));
+        let (client, faulty) = faulty(&env).await;
+        let watcher = env.client().await;
+        let name = env.name(&format!("herd of {waiters}"));
         let seen = mutex(&watcher, &name);
         let held = take_free(&mutex(&client, &name)).await;
         let mut waiting = Vec::new();
@@ -113,7 +121,7 @@ pub(super) async fn a_hand_off_costs_the_same_however_many_wait(world: World) {
         for waiter in waiting {
             soon("all hand-offs", waiter).await.unwrap().unwrap();
         }
-        // A store that only says that something changed is asked once more by the one who is next.
+        // If hints only say that something has changed, the next waiter asks once more.
         let looks = faulty.calls(Verb::Enter) - before[0];
         assert!(looks <= waiters, "{looks} looks at the queue for {waiters} hand-offs");
         assert_eq!(faulty.calls(Verb::Leave) - before[1], waiters + 1, "each holder leaves once");

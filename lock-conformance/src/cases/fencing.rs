@@ -1,11 +1,12 @@
-//! Fencing tokens: what every grant is numbered with.
+//! Fencing tokens.
 
 mod limits;
 mod memory;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
+use lock_core::sync::Mutex;
 use lock_core::{
     Claim, Creates, DistributedLock, FencingToken, Guard, LostReason, Outage, Standing, Step, WaitMode,
 };
@@ -25,7 +26,7 @@ use super::{
     steps::{LONG, assert_lost, faulty, mutex, queue, reader, take, take_free, writer},
 };
 use crate::{
-    Case, Fault, SLACK, Verb, World,
+    Case, Fault, SLACK, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
 };
 
@@ -45,7 +46,7 @@ macro_rules! fencing_cases {
             a_token_does_not_change_when_its_lock_is_lost ["F10"]
             a_token_past_two_to_the_53_is_exact ["F11"]
             a_name_without_tokens_left_gives_a_typed_error_and_grants_nothing ["F12"]
-            readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after ["F15"]
+            readers_have_tokens_between_those_of_the_writers_before_and_after ["F15"]
         } }
     };
 }
@@ -53,12 +54,12 @@ macro_rules! fencing_cases {
 pub(super) const CASES: &[Case] = fencing_cases!(list);
 
 /// In the order of the grants, while many clients contend; and the store shows the token that the guard has.
-pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(world: World) {
-    let name = world.name("job");
+pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: TestEnv) {
+    let name = env.name("job");
     let grants = Arc::new(Mutex::new(Vec::new()));
     let mut contenders = Vec::new();
     for _ in 0..4 {
-        let client = world.client().await;
+        let client = env.client().await;
         for _ in 0..3 {
             let (lock, grants) = (mutex(&client, &name), Arc::clone(&grants));
             contenders.push(tokio::spawn(async move {
@@ -66,7 +67,7 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(world: Wo
                     let guard = lock.acquire().await.unwrap();
                     let shown = lock.holder().await.unwrap().expect("it is held");
                     assert_eq!(shown.token, Some(guard.token()));
-                    grants.lock().unwrap().push(guard.token());
+                    grants.lock().push(guard.token());
                     guard.release().await.unwrap();
                 }
             }));
@@ -75,15 +76,15 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(world: Wo
     for contender in join_all(contenders).await {
         contender.unwrap();
     }
-    let grants = grants.lock().unwrap();
+    let grants = grants.lock();
     assert_eq!(grants.len(), 60);
     assert!(grants.is_sorted_by(|earlier, later| earlier < later), "{grants:?}");
 }
 
-/// By the same client when the answer was lost, and by whoever asks twice; a new entry gets a new one.
-pub(super) async fn a_request_that_is_repeated_gets_the_same_token(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+/// After a lost answer, and when the verb is called twice. A new entry gets a new token.
+pub(super) async fn a_request_that_is_repeated_gets_the_same_token(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), LONG);
     let (token, _) = admitted(&client, &entry, Step::Create).await;
     for step in [Step::Create, Step::Again(token), Step::Create] {
@@ -94,7 +95,7 @@ pub(super) async fn a_request_that_is_repeated_gets_the_same_token(world: World)
     assert_eq!(queue(&client.mutex(&name)).await.len(), 1, "one entry, however often it asks");
     client.backend.leave(&entry, Creates::Answered).await.unwrap();
 
-    // Whoever mints twice is seen by the difference to what is stored.
+    // A token that was issued twice differs from the stored one.
     let outage = client.options().ttl(LONG).outage(Outage::Wait);
     faults.next(Verb::Enter, Fault::LoseReply);
     faults.next(Verb::Enter, Fault::LoseReply);
@@ -109,9 +110,9 @@ pub(super) async fn a_request_that_is_repeated_gets_the_same_token(world: World)
 }
 
 /// Kinds are mixed, and names that are parts of each other; one of them is deleted again and again.
-pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_another(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let names = ["a", "a/", "a/b", "b"].map(|tag| world.name(tag));
+pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_another(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let names = ["a", "a/", "a/b", "b"].map(|tag| env.name(tag));
     let kept = take_free(&mutex(&client, &names[3])).await;
     let before = kept.token();
     let mut last = [FencingToken::new(0); 3];
@@ -126,7 +127,7 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
             assert!(guard.token() > *last, "`{}` went from {last} to {}", guard.name(), guard.token());
             *last = guard.token();
         }
-        world.server().delete(&lock_name(&names[0])).await.unwrap();
+        env.server().delete(&lock_name(&names[0])).await.unwrap();
         for guard in &guards[1..] {
             let row = row(&other, guard.name(), guard.entry_id()).await;
             assert_eq!(row.expect("only the first was deleted").token, Some(guard.token()));
@@ -141,11 +142,11 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
     assert_eq!(kept.token(), before);
 }
 
-/// Not even when somebody else holds the name with a larger one.
-pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
+/// Not even when another client holds the lock with a larger one.
+pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
     // Where nobody is told of an eviction, the first renewal finds it, which has to be within the time that the loss may take.
-    let lock = client.mutex(&world.name("job")).with_options(client.options().ttl(ms(15_000)));
+    let lock = client.mutex(&env.name("job")).with_options(client.options().ttl(ms(15_000)));
     let guard = take(&lock).await;
     let (hold, token) = (guard.hold(), guard.token());
     other.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
@@ -159,11 +160,9 @@ pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(world: World) 
 }
 
 /// Readers that hold together may have tokens in any order, but no two the same.
-pub(super) async fn readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after(
-    world: World,
-) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn readers_have_tokens_between_those_of_the_writers_before_and_after(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let mut last = FencingToken::new(0);
     for _ in 0..3 {
         let first = take(&writer(&client, &name)).await;

@@ -1,4 +1,4 @@
-//! [`assert_no_growth`]: whether work leaves something behind in memory, however often it is done.
+//! [`assert_no_growth`]: checks that repeated work does not leak memory.
 
 use std::{
     collections::BTreeSet,
@@ -8,26 +8,25 @@ use std::{
 };
 
 use super::lease::ms;
-use crate::{Footprint, SLACK, Usage, World};
+use crate::{Footprint, SLACK, TestEnv, Usage};
 
-/// So many times in a row the work must have left nothing. What is made in the first times and kept is not counted.
+/// How many rounds in a row must leave nothing. What the first rounds create once and keep is not counted.
 pub(super) const WINDOWS: usize = 4;
 
-/// How often the work is done at the most, until it has left nothing so often. Tables and buffers grow until there is room in
-/// them, and marks by which a late request is known go after a minute: by then it has been done that often.
+/// How many rounds there are at most. Tables and buffers grow until they are large enough, and tombstones of late requests go after a
+/// minute: by then there were that many rounds.
 pub(super) const MOST_WINDOWS: usize = 32;
 
-/// What an acquisition may leave, in bytes: less than half of the smallest piece of memory that there is.
+/// What an acquisition may leave, in bytes: less than half of the smallest heap block.
 const CRUMB: u64 = 12;
 
-/// What a token counter or another mark that is kept on purpose may cost the store, in bytes.
+/// What a token counter or another record that is kept on purpose may cost the store, in bytes.
 const MARK: u64 = 512;
 
-/// So long is waited for what is put away a moment after it was used. What takes longer is looked at again the next time.
+/// How long to wait for what is freed a moment after its use. What takes longer counts in the next round.
 const PUT_AWAY: Duration = ms(200);
 
-/// How often memory is read after the work, 10 ms apart. The least is what was left: what is still being put away has gone
-/// by then.
+/// How often memory is read after a round, 10 ms apart. The smallest reading counts, since memory may still be freed.
 const READINGS: usize = 10;
 
 /// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part
@@ -37,7 +36,7 @@ const READINGS: usize = 10;
 /// # Panics
 /// If it has left something every time, or if the memory of this process cannot be seen.
 pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
-    world: &World,
+    env: &TestEnv,
     each: u64,
     work: impl Fn(usize) -> F,
 ) -> usize {
@@ -45,7 +44,7 @@ pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
     let mut seen: Vec<Seen> = Vec::new();
     for window in 0..=MOST_WINDOWS {
         work(window).await;
-        let now = Seen::after(world, seen.last()).await;
+        let now = Seen::after(env, seen.last()).await;
         seen.push(now);
         if let Some((last, before)) = seen.split_last()
             && before.len() >= WINDOWS
@@ -84,8 +83,8 @@ fn assert_heap_is_seen() {
 ///
 /// # Panics
 /// If the server does not say.
-pub(super) async fn footprint(world: &World) -> Footprint {
-    world.server().footprint().await.unwrap()
+pub(super) async fn footprint(env: &TestEnv) -> Footprint {
+    env.server().footprint().await.unwrap()
 }
 
 /// What is used when everything that was dropped is cleaned up.
@@ -98,10 +97,10 @@ struct Seen {
 impl Seen {
     /// Waits until nobody waits for anything, and, for a moment, until no figure is larger than the last time, but for memory and
     /// what is kept on purpose.
-    async fn after(world: &World, previous: Option<&Self>) -> Self {
+    async fn after(env: &TestEnv, previous: Option<&Self>) -> Self {
         let (queues, figures) = (Instant::now() + SLACK, Instant::now() + PUT_AWAY);
         let mut least = loop {
-            let now = Self::now(world).await;
+            let now = Self::now(env).await;
             let more = previous.is_some_and(|before| !now.more_than(before).is_empty());
             if now.server.queues == 0 && (!more || Instant::now() >= figures) {
                 break now;
@@ -114,7 +113,7 @@ impl Seen {
             // To look at the server takes memory of this process, too. So that is done only where there is something to see: at
             // first, how few connections there are, and later its memory, where it tells.
             let server = if previous.is_none() || least.server.memory.is_some() {
-                footprint(world).await
+                footprint(env).await
             } else {
                 least.server
             };
@@ -123,10 +122,10 @@ impl Seen {
         least
     }
 
-    async fn now(world: &World) -> Self {
-        // First: whoever looks at the server over connections of his own has those in this process, too, until they are closed.
+    async fn now(env: &TestEnv) -> Self {
+        // The server first: the connections by which it is asked count in this process, too, until they are closed.
         let client = Usage::now();
-        Self { server: footprint(world).await, client }
+        Self { server: footprint(env).await, client }
     }
 
     /// Each figure that is larger than it was, with both values.

@@ -1,4 +1,4 @@
-//! What it costs to wait while nothing happens.
+//! The cost of waiting while nothing happens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,12 +6,12 @@ use lock_core::DistributedLock;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::steps::{long, mutex, take_free};
-use crate::{Faulty, SLACK, Verb, World, audit::eventually, volume};
+use crate::{Faulty, SLACK, TestEnv, Verb, audit::eventually, volume};
 
-/// So many ask for their place at the same time: what a crowd costs that comes at once is another question.
+/// How many waiters are started at the same time. The cost of a crowd that arrives at once is another question.
 const AT_ONCE: usize = 20;
 
-/// What those who wait have asked, by one look of each, or more.
+/// What the waiters have asked, with at least one look each.
 #[derive(Debug)]
 struct Asked {
     looks: usize,
@@ -19,12 +19,12 @@ struct Asked {
     bytes: Option<u64>,
 }
 
-/// Nobody leaves, and nobody is told anything: each looks now and then, which also keeps its place. That takes a look no more often, and no
-/// more bytes, where many wait beside it.
-pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(world: World) {
+/// The queue does not change. Each waiter looks now and then, which also renews its lease. It does so no more often, and with no more
+/// bytes, in a long queue.
+pub(super) async fn a_look_of_a_waiter_costs_the_same_however_many_wait(env: TestEnv) {
     let (few, many, ttl) = volume((20, 400, 3), (50, 2_000, 15));
     let ttl = Duration::from_secs(ttl);
-    let (alone, in_a_crowd) = (idle(&world, few, ttl).await, idle(&world, many, ttl).await);
+    let (alone, in_a_crowd) = (idle(&env, few, ttl).await, idle(&env, many, ttl).await);
     println!("{few} who wait: {alone:?}; {many}: {in_a_crowd:?}");
     if let (Some(alone_bytes), Some(crowd_bytes)) = (alone.bytes, in_a_crowd.bytes) {
         // Among a few, what is said beside looks weighs more.
@@ -35,15 +35,15 @@ pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(wor
 }
 
 /// Lets so many wait, and counts what they ask when all of them stand in the queue.
-async fn idle(world: &World, waiters: usize, ttl: Duration) -> Asked {
-    let (holder, asked) = (world.client().await, Faulty::default());
-    let name = world.name(&format!("job of {waiters}"));
+async fn idle(env: &TestEnv, waiters: usize, ttl: Duration) -> Asked {
+    let (holder, asked) = (env.client().await, Faulty::default());
+    let name = env.name(&format!("job of {waiters}"));
     let held = take_free(&mutex(&holder, &name)).await;
-    let proxy = world.has_wire().then(|| world.proxy());
+    let proxy = env.has_wire().then(|| env.proxy());
     let layer = Arc::new(asked.clone());
     let client = match &proxy {
-        Some(proxy) => world.client_by(proxy.address(), layer).await,
-        None => world.client_through(&[layer]).await,
+        Some(proxy) => env.client_by(proxy.address(), layer).await,
+        None => env.client_through(&[layer]).await,
     };
     let mut waiting = JoinSet::new();
     for place in 1..=waiters {

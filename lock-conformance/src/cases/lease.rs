@@ -1,7 +1,7 @@
-//! What a guard says of its lease, held against what the store says of it.
+//! The lease as the guard sees it, compared with the lease in the store.
 //!
-//! Every instant is known only between two looks at the clock. Each function says on which side of the truth it is, so
-//! that no check by it fails because the machine was busy.
+//! An instant is only known to lie between two readings of the clock. Each function says which bound it returns, so that no check fails
+//! because the machine was busy.
 
 use std::time::Duration;
 

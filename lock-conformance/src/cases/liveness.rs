@@ -1,4 +1,6 @@
-//! Whatever dies, somebody else goes on.
+//! Every waiter is granted in the end, whatever holders, waiters and servers do.
+
+mod hand_off;
 
 use std::{
     sync::Arc,
@@ -8,9 +10,13 @@ use std::{
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder};
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::hand_off::{
+    a_cancelled_writer_frees_the_readers_behind_it, an_expired_holder_is_noticed_by_the_next_caller,
+    permits_that_come_back_admit_all_who_fit, waiters_look_again_when_their_notifications_come_back,
+};
 use super::steps::{faulty, long, mutex, take_free};
 use crate::{
-    Case, Client, Command, Critical, Data, Fault, Gate, SLACK, Side, Silent, Verb, World,
+    Case, Client, Command, Critical, Data, Fault, Gate, NoHints, SLACK, Side, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
     volume,
 };
@@ -32,8 +38,12 @@ macro_rules! liveness_cases {
             a_wait_without_end_keeps_its_place_for_many_ttls ["L10"]
             a_release_between_the_look_and_the_wait_is_not_missed ["T16"]
             a_release_is_noticed_without_hints ["L12"]
-            a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter ["L12"]
+            a_dead_holder_is_noticed_without_hints_before_the_ttl_of_the_waiter ["L12"]
             waiters_go_on_when_their_notifications_are_cut ["L12"]
+            a_cancelled_writer_frees_the_readers_behind_it ["PR11"]
+            permits_that_come_back_admit_all_who_fit ["PR11"]
+            an_expired_holder_is_noticed_by_the_next_caller ["PR11"]
+            waiters_look_again_when_their_notifications_come_back ["PR14"]
         } }
     };
 }
@@ -51,11 +61,11 @@ async fn waiting(client: &Client, name: &str, options: &AcquireOptions, len: usi
     task
 }
 
-pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(world: World) {
-    let (client, name) = (world.client().await, world.name("killed"));
-    let mut holder = world.process().await;
-    let token = holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;
-    let waiter = waiting(&client, &name, &world.options(), 2).await;
+pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(env: TestEnv) {
+    let (client, name) = (env.client().await, env.name("killed"));
+    let mut holder = env.process().await;
+    let token = holder.acquire(&name, Side::Mutex, &env.options().ttl(TTL)).await;
+    let waiter = waiting(&client, &name, &env.options(), 2).await;
     // Long enough that it must have been renewed.
     tokio::time::sleep(TTL * 3 / 2).await;
     assert!(!waiter.is_finished(), "the lock was granted while its holder lived");
@@ -65,34 +75,34 @@ pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(world: World
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(world: World) {
-    let (client, name) = (world.client().await, world.name("waiters"));
-    let mut doomed = world.process().await;
+pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(env: TestEnv) {
+    let (client, name) = (env.client().await, env.name("waiters"));
+    let mut doomed = env.process().await;
     let guard = client.mutex(&name).acquire().await.unwrap();
-    let head = waiting(&client, &name, &world.options(), 2).await;
-    doomed.tell(&acquire(&name, &world.options().ttl(TTL)));
+    let head = waiting(&client, &name, &env.options(), 2).await;
+    doomed.tell(&acquire(&name, &env.options().ttl(TTL)));
     await_queue(&client, &name, 3).await;
-    let last = waiting(&client, &name, &world.options(), 4).await;
+    let last = waiting(&client, &name, &env.options(), 4).await;
     doomed.kill().await;
     guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the head of the queue", head).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
-    let guard = within("whoever waits behind the dead one", TTL + SLACK, last).await.unwrap();
+    let guard = within("the waiter behind the dead one", TTL + SLACK, last).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
 
-pub(super) async fn a_killed_head_of_the_queue_is_passed_over(world: World) {
-    let (client, name) = (world.client().await, world.name("head"));
-    let mut doomed = world.process().await;
+pub(super) async fn a_killed_head_of_the_queue_is_passed_over(env: TestEnv) {
+    let (client, name) = (env.client().await, env.name("head"));
+    let mut doomed = env.process().await;
     let guard = client.mutex(&name).acquire().await.unwrap();
-    doomed.tell(&acquire(&name, &world.options().ttl(TTL)));
+    doomed.tell(&acquire(&name, &env.options().ttl(TTL)));
     await_queue(&client, &name, 2).await;
-    let next = waiting(&client, &name, &world.options(), 3).await;
+    let next = waiting(&client, &name, &env.options(), 3).await;
     doomed.kill().await;
     // It may be handed to the dead one first: then it is free when that lease ends.
     guard.release().await.unwrap().confirmed().unwrap();
-    let guard = within("whoever waits behind the dead head", TTL + SLACK, next).await.unwrap();
+    let guard = within("the waiter behind the dead head", TTL + SLACK, next).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
@@ -101,11 +111,11 @@ fn acquire(name: &str, options: &AcquireOptions) -> Command {
     Command::Acquire { name: name.to_owned(), side: Side::Mutex, options: options.clone() }
 }
 
-pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("middle");
+pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("middle");
     // A place that stays behind would not be gone before it is missed.
-    let options = world.options();
+    let options = env.options();
     let holder = one.mutex(&name).acquire().await.unwrap();
     let head = waiting(&one, &name, &options, 2).await;
     let middle = waiting(&two, &name, &options, 3).await;
@@ -122,15 +132,15 @@ pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed
     assert_free(&one, &name).await;
 }
 
-pub(super) async fn hand_overs_by_the_thousand_lose_nobody(world: World) {
+pub(super) async fn hand_overs_by_the_thousand_lose_nobody(env: TestEnv) {
     const CLIENTS: usize = 4;
     let rounds = volume(1_000, 10_000) / CLIENTS;
-    let (name, section) = (world.name("relay"), Critical::new(1));
+    let (name, section) = (env.name("relay"), Critical::new(1));
     // A hand-over that is lost would be noticed when somebody looks or some lease ends, which is too late to be missed.
-    let options = world.options();
+    let options = env.options();
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
-        let lock = world.client().await.mutex(&name).with_options(options.clone());
+        let lock = env.client().await.mutex(&name).with_options(options.clone());
         let section = section.clone();
         tasks.spawn(async move {
             for round in 0..rounds {
@@ -145,28 +155,28 @@ pub(super) async fn hand_overs_by_the_thousand_lose_nobody(world: World) {
         done.unwrap();
     }
     assert_eq!(section.visits(), (CLIENTS * rounds) as u64);
-    assert_free(&world.client().await, &name).await;
+    assert_free(&env.client().await, &name).await;
 }
 
-pub(super) async fn waiters_go_on_when_the_server_comes_back_with_its_data(world: World) {
-    restart(&world, Data::Kept).await;
+pub(super) async fn waiters_go_on_when_the_server_comes_back_with_its_data(env: TestEnv) {
+    restart(&env, Data::Kept).await;
 }
 
-pub(super) async fn waiters_go_on_when_the_server_comes_back_without_its_data(world: World) {
-    restart(&world, Data::Lost).await;
+pub(super) async fn waiters_go_on_when_the_server_comes_back_without_its_data(env: TestEnv) {
+    restart(&env, Data::Lost).await;
 }
 
-async fn restart(world: &World, data: Data) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("restart");
-    let options = world.options().ttl(Duration::from_secs(20));
+async fn restart(env: &TestEnv, data: Data) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("restart");
+    let options = env.options().ttl(Duration::from_secs(20));
     let guard = one.mutex(&name).acquire_with(&options).await.unwrap();
     let head = waiting(&two, &name, &options, 2).await;
     let last = waiting(&one, &name, &options, 3).await;
-    world.server().kill().await.unwrap();
-    // So long that somebody asks in vain.
+    env.server().kill().await.unwrap();
+    // Long enough that a waiter asks in vain.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    world.server().start(data).await.unwrap();
+    env.server().start(data).await.unwrap();
     if data == Data::Kept {
         assert!(!head.is_finished(), "the lock was granted while it was held");
         guard.release().await.unwrap().confirmed().unwrap();
@@ -175,7 +185,7 @@ async fn restart(world: &World, data: Data) {
     }
     let mut waiters = JoinSet::from_iter([head, last].map(|waiter| async move { waiter.await.unwrap() }));
     for _ in 0..2 {
-        // Who lost its place asks again at a third of its ttl, at the latest.
+        // A waiter that lost its place asks again at a third of its ttl, at the latest.
         let guard = within("a waiter after the restart", options.ttl / 3 + SLACK, waiters.join_next()).await;
         guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
     }
@@ -183,13 +193,13 @@ async fn restart(world: &World, data: Data) {
     assert_free(&two, &name).await;
 }
 
-pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("patience");
-    let guard = holder.mutex(&name).acquire_with(&world.options().label("the holder")).await.unwrap();
+pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("patience");
+    let guard = holder.mutex(&name).acquire_with(&env.options().label("the holder")).await.unwrap();
     for wait in [1, 40, 300, 1500].map(Duration::from_millis) {
         let asked = Instant::now();
-        let answer = waiter.mutex(&name).acquire_with(&world.options().wait(wait)).await;
+        let answer = waiter.mutex(&name).acquire_with(&env.options().wait(wait)).await;
         let took = asked.elapsed();
         let Err(Error::WaitTimeout { waited, ahead, holder, name: found, .. }) = answer else {
             panic!("{answer:?}")
@@ -209,10 +219,10 @@ pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(world: World) {
     assert_free(&waiter, &name).await;
 }
 
-pub(super) async fn a_wait_of_zero_asks_once(world: World) {
-    let (holder, asker) = (world.client().await, world.client().await);
-    let name = world.name("at-once");
-    let once = world.options().wait(Duration::ZERO);
+pub(super) async fn a_wait_of_zero_asks_once(env: TestEnv) {
+    let (holder, asker) = (env.client().await, env.client().await);
+    let name = env.name("at-once");
+    let once = env.options().wait(Duration::ZERO);
     let guard = holder.mutex(&name).acquire_with(&once).await.expect("it is free");
     let answer = soon("an answer at once", asker.mutex(&name).acquire_with(&once)).await;
     assert!(matches!(&answer, Err(Error::WaitTimeout { .. })), "{answer:?}");
@@ -221,9 +231,9 @@ pub(super) async fn a_wait_of_zero_asks_once(world: World) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("patience");
+pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("patience");
     let short = AcquireOptions::new().ttl(Duration::from_secs(2));
     let guard = holder.mutex(&name).acquire_with(&short).await.unwrap();
     let task = waiting(&waiter, &name, &short, 2).await;
@@ -241,9 +251,9 @@ pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: Worl
 }
 
 /// With a ttl so long that nobody looks again before the case has failed.
-pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(world: World) {
-    let (holder, (waiter, faults)) = (world.client().await, faulty(&world).await);
-    let (name, gate) = (world.name("between"), Gate::new());
+pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(env: TestEnv) {
+    let (holder, (waiter, faults)) = (env.client().await, faulty(&env).await);
+    let (name, gate) = (env.name("between"), Gate::new());
     let guard = take_free(&mutex(&holder, &name)).await;
     faults.next(Verb::Enter, Fault::HoldReply(gate.clone()));
     let task = waiting(&waiter, &name, &long(), 2).await;
@@ -251,16 +261,16 @@ pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(world:
     gate.reached().await;
     guard.release().await.unwrap().confirmed().unwrap();
     gate.open();
-    let guard = soon("whoever was about to wait", task).await.unwrap();
+    let guard = soon("the waiter that was about to wait", task).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn a_release_is_noticed_without_hints(world: World) {
-    let holder = world.client().await;
-    let deaf = world.client_through(&[Arc::new(Silent::default())]).await;
-    let name = world.name("deaf");
+pub(super) async fn a_release_is_noticed_without_hints(env: TestEnv) {
+    let holder = env.client().await;
+    let deaf = env.client_through(&[Arc::new(NoHints::default())]).await;
+    let name = env.name("deaf");
     let guard = holder.mutex(&name).acquire().await.unwrap();
-    let often = world.options().ttl(TTL);
+    let often = env.options().ttl(TTL);
     let task = waiting(&deaf, &name, &often, 2).await;
     let token = guard.token();
     guard.release().await.unwrap().confirmed().unwrap();
@@ -269,26 +279,26 @@ pub(super) async fn a_release_is_noticed_without_hints(world: World) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(world: World) {
-    let deaf = world.client_through(&[Arc::new(Silent::default())]).await;
-    let name = world.name("deaf");
-    let mut holder = world.process().await;
-    holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;
+pub(super) async fn a_dead_holder_is_noticed_without_hints_before_the_ttl_of_the_waiter(env: TestEnv) {
+    let deaf = env.client_through(&[Arc::new(NoHints::default())]).await;
+    let name = env.name("deaf");
+    let mut holder = env.process().await;
+    holder.acquire(&name, Side::Mutex, &env.options().ttl(TTL)).await;
     // Its own lease makes it look only every 40 s: what counts is when the lease of the holder ends.
-    let task = waiting(&deaf, &name, &world.options(), 2).await;
+    let task = waiting(&deaf, &name, &env.options(), 2).await;
     holder.kill().await;
     let guard = within("the end of the holder's lease", TTL + SLACK, task).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn waiters_go_on_when_their_notifications_are_cut(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("cut");
-    let often = world.options().ttl(TTL);
+pub(super) async fn waiters_go_on_when_their_notifications_are_cut(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("cut");
+    let often = env.options().ttl(TTL);
     for _ in 0..3 {
         let guard = holder.mutex(&name).acquire().await.unwrap();
         let task = waiting(&waiter, &name, &often, 2).await;
-        world.server().cut_notifications().await.unwrap();
+        env.server().cut_notifications().await.unwrap();
         // While the hint has no way to go.
         guard.release().await.unwrap().confirmed().unwrap();
         let guard = within("a look at the queue", often.ttl / 3 + SLACK, task).await.unwrap();

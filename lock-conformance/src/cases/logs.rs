@@ -1,13 +1,14 @@
-//! What people have to read while a store is away. A log has one place for a whole process, so these cases have one of their own.
+//! How much is logged while a store is away. A process has one log, so these cases run in their own process.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BackendErrorKind, DistributedLock, Outage};
 use tracing::{
     Event, Id, Level, Metadata, Subscriber,
@@ -21,31 +22,31 @@ use super::{
     steps::{faulty, freed, long, mutex, queue_of, take_free},
 };
 use crate::{
-    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, Verb, World,
+    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, TestEnv, Verb,
     audit::{eventually, within},
 };
 
-/// So many hold a lock, and so many wait for one.
+/// How many holders there are, and how many waiters.
 const CROWD: usize = 50;
 
-/// How often in a second a backend may have the client of its store connect in vain, however many hold and wait; and how often at first, while
-/// the pauses are still short.
+/// How often in a second the backend may try to connect in vain, however many holders and waiters there are; and how often at first, while
+/// the pauses are short.
 const CONNECTS_A_SECOND: u64 = 2;
 const CONNECTS_AT_FIRST: u64 = 4;
 
-/// Short, for all of these leases are to end within the case; and so long that they outlast four seconds in which the machine stands still,
-/// for they are renewed at a third of it, and all of them have to be held when the outage begins.
+/// Short, because all of these leases have to end within the case. Long enough to outlast a stall of four seconds, because leases are
+/// renewed at a third of the ttl, and all have to be held when the outage begins.
 const TTL: Duration = Duration::from_secs(6);
 
 /// How often a clean-up is to fail.
 const TRIES: usize = 9;
 
-/// Each meets the outage on its own, with every renewal and every look. Whoever reads the log has to see it, and what else there is.
-pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
+/// Every renewal and every look meets the outage. The log has to show it, and must not drown other messages.
+pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
     let log = Log::install();
-    let store = Away::new(&world).await;
-    let other = world.client().await;
-    let name = |i: usize| world.name(&i.to_string());
+    let store = Away::new(&env).await;
+    let other = env.client().await;
+    let name = |i: usize| env.name(&i.to_string());
     let options = long().ttl(TTL).outage(Outage::Wait);
     let lock = |i: usize| store.client.mutex(&name(i)).with_options(options.clone());
     let guards = join_all((0..CROWD).map(|i| {
@@ -74,7 +75,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
     store.refuses();
     let ttl = guards.iter().map(lock_core::Guard::ttl).max().expect("there are some");
     within("the loss of all of them", ttl + SLACK, join_all(guards.iter().map(lock_core::Guard::lost))).await;
-    // Those who wait go on, and so does the clean-up.
+    // The waiters go on, and so does the clean-up.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (told, seconds) = (log.told(), began.elapsed().as_secs() + 1);
     println!("in {seconds} s: {told:#?}");
@@ -84,7 +85,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
     store.is_back();
 
     for (message, told) in &told {
-        let by_client = world.client_logs().is_some_and(|target| message.contains(&format!(" {target}")));
+        let by_client = env.client_logs().is_some_and(|target| message.contains(&format!(" {target}")));
         let most = if by_client { seconds * CONNECTS_A_SECOND + CONNECTS_AT_FIRST } else { seconds + 2 };
         assert!(told.lines <= most, "{} lines in {seconds} s of {message}: {told:?}", told.lines);
     }
@@ -102,10 +103,10 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
 }
 
 /// It is tried for ever, and told the first time, and each time after twice as many tries.
-pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(world: World) {
+pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: TestEnv) {
     let log = Log::install();
-    let (client, faults) = faulty(&world).await;
-    let lock = mutex(&client, &world.name("job"));
+    let (client, faults) = faulty(&env).await;
+    let lock = mutex(&client, &env.name("job"));
     let guard = take_free(&lock).await;
     faults.always(Verb::Leave, Fault::FailUnsent(BackendErrorKind::Unreachable));
     drop(guard);
@@ -132,13 +133,13 @@ struct Away {
 const VERBS: [Verb; 3] = [Verb::Enter, Verb::Renew, Verb::Leave];
 
 impl Away {
-    async fn new(world: &World) -> Self {
-        if !world.has_wire() {
-            let (client, faults) = faulty(world).await;
+    async fn new(env: &TestEnv) -> Self {
+        if !env.has_wire() {
+            let (client, faults) = faulty(env).await;
             return Self { client, proxy: None, faults };
         }
-        let proxy = world.proxy();
-        let client = world.client_by(proxy.address(), Arc::new(Sound)).await;
+        let proxy = env.proxy();
+        let client = env.client_by(proxy.address(), Arc::new(Sound)).await;
         Self { client, proxy: Some(proxy), faults: Faulty::default() }
     }
 
@@ -199,8 +200,7 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -7,11 +7,11 @@ use lock_core::{BackendErrorKind, Departure, DistributedLock, HoldState, LostRea
 
 use super::{
     lease::{deadline_at_least, deadline_at_most, lock_name, ms, now, queued_behind, snatch},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{LONG, assert_lost, faulty, on_a_thread, take},
 };
 use crate::{
-    Case, Fault, SLACK, Verb, World,
+    Case, Fault, SLACK, TestEnv, Verb,
     audit::{assert_free, assert_queue_empties, eventually, safety, soon, within},
 };
 
@@ -38,9 +38,9 @@ macro_rules! lost_signal_cases {
 pub(super) const CASES: &[Case] = lost_signal_cases!(list);
 
 /// Not before it, and while nobody polls anything but the signal.
-pub(super) async fn the_signal_comes_at_the_deadline(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(super) async fn the_signal_comes_at_the_deadline(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let options = client.options().ttl(ms(300)).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
     let deadline = deadline_at_least(&guard.hold());
@@ -53,15 +53,15 @@ pub(super) async fn the_signal_comes_at_the_deadline(world: World) {
 }
 
 /// That it comes by a look at the store, and not by the end of all proofs, is seen by its reason.
-pub(super) async fn the_signal_comes_early_when_the_store_has_lost_the_lock(world: World) {
-    steady(world, ms(2500), lost_by_the_store).await;
+pub(super) async fn the_signal_comes_early_when_the_store_has_lost_the_lock(env: TestEnv) {
+    stall_tolerant(env, ms(2500), lost_by_the_store).await;
 }
 
-async fn lost_by_the_store(world: World, ttl: Duration) {
-    let client = world.client().await;
-    let name = world.name(&format!("job {ttl:?}"));
+async fn lost_by_the_store(env: TestEnv, ttl: Duration) {
+    let client = env.client().await;
+    let name = env.name(&format!("job {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
-    world.server().delete(&lock_name(&name)).await.unwrap();
+    env.server().delete(&lock_name(&name)).await.unwrap();
     let reason = within("the signal", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone);
     safety(!guard.is_held(), "held after the loss was told");
@@ -69,9 +69,9 @@ async fn lost_by_the_store(world: World, ttl: Duration) {
 }
 
 /// Nobody waits for a renewal, which with this ttl would come much later.
-pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(world: World) {
-    let (client, operator) = (world.client().await, world.client().await);
-    let lock = client.mutex(&world.name("job")).with_options(client.options().ttl(LONG));
+pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(env: TestEnv) {
+    let (client, operator) = (env.client().await, env.client().await);
+    let lock = client.mutex(&env.name("job")).with_options(client.options().ttl(LONG));
     let guard = take(&lock).await;
     let evicted = operator.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
     assert_eq!(evicted, Departure::Left);
@@ -82,9 +82,9 @@ pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(
 }
 
 /// Even while renewals succeed again, and when another lock of the name comes and goes.
-pub(super) async fn a_loss_stays_and_is_told_again_and_again(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+pub(super) async fn a_loss_stays_and_is_told_again_and_again(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unavailable));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(400))).await.unwrap();
     let mut first = pin!(guard.lost());
@@ -103,10 +103,10 @@ pub(super) async fn a_loss_stays_and_is_told_again_and_again(world: World) {
 }
 
 /// In tasks, in clones, on a thread without a runtime of its own; and one that stops listening disturbs nobody.
-pub(super) async fn every_listener_hears_it_also_those_who_come_late(world: World) {
-    let client = world.client().await;
+pub(super) async fn every_listener_hears_it_also_those_who_come_late(env: TestEnv) {
+    let client = env.client().await;
     let options = client.options().ttl(ms(500)).renew(false);
-    let guard = client.mutex(&world.name("job")).acquire_with(&options).await.unwrap();
+    let guard = client.mutex(&env.name("job")).acquire_with(&options).await.unwrap();
     let signal = guard.lost();
     let mut listeners: Vec<_> = (0..50).map(|_| tokio::spawn(signal.clone())).collect();
     let (hold, handle) = (guard.hold(), tokio::runtime::Handle::current());
@@ -125,9 +125,9 @@ pub(super) async fn every_listener_hears_it_also_those_who_come_late(world: Worl
 }
 
 /// Neither after a release nor after a drop, even when the deadline that it had is long over.
-pub(super) async fn a_release_gives_no_signal(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(super) async fn a_release_gives_no_signal(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let lock = client.mutex(&name).with_options(client.options().ttl(ms(1_500)));
     let guard = lock.acquire().await.unwrap();
     let (released, ttl) = (guard.hold(), guard.ttl());
@@ -151,12 +151,12 @@ pub(super) async fn a_release_gives_no_signal(world: World) {
 }
 
 /// However the holder fails: it crashed, it cannot renew, or it does not want to.
-pub(super) async fn the_signal_has_come_when_the_next_is_granted(world: World) {
-    let other = world.client().await;
-    let name = world.name("job");
+pub(super) async fn the_signal_has_come_when_the_next_is_granted(env: TestEnv) {
+    let other = env.client().await;
+    let name = env.name("job");
     for crash in [true, false] {
         for renew in [true, false] {
-            let (holder, faults) = faulty(&world).await;
+            let (holder, faults) = faulty(&env).await;
             faults.always(Verb::Renew, Fault::LoseRequest);
             let options = holder.options().ttl(ms(300)).renew(renew);
             let guard = holder.mutex(&name).acquire_with(&options).await.unwrap();
@@ -181,15 +181,15 @@ pub(super) async fn the_signal_has_come_when_the_next_is_granted(world: World) {
 }
 
 /// It is held past the deadline that it had when the trouble began.
-pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(world: World) {
-    steady(world, ms(3000), suspect_and_well_again).await;
+pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(env: TestEnv) {
+    stall_tolerant(env, ms(3000), suspect_and_well_again).await;
 }
 
-async fn suspect_and_well_again(world: World, ttl: Duration) {
-    let (client, faults) = faulty(&world).await;
+async fn suspect_and_well_again(env: TestEnv, ttl: Duration) {
+    let (client, faults) = faulty(&env).await;
     faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
     let options = client.options().ttl(ttl);
-    let guard = client.mutex(&world.name(&format!("job {ttl:?}"))).acquire_with(&options).await.unwrap();
+    let guard = client.mutex(&env.name(&format!("job {ttl:?}"))).acquire_with(&options).await.unwrap();
     let (signal, first) = (guard.lost(), deadline_at_most(&guard.hold()));
     eventually("a renewal fails", guard.ttl(), || async { guard.state() == HoldState::Suspect }).await;
     assert!(guard.is_held(), "a suspect lock is held");
@@ -205,14 +205,14 @@ async fn suspect_and_well_again(world: World, ttl: Duration) {
 }
 
 /// Though its name is free and its guard is kept.
-pub(super) async fn a_lost_lock_is_never_taken_again(world: World) {
-    let (client, counted) = faulty(&world).await;
-    let (deleted, expired) = (world.name("deleted"), world.name("expired"));
+pub(super) async fn a_lost_lock_is_never_taken_again(env: TestEnv) {
+    let (client, counted) = faulty(&env).await;
+    let (deleted, expired) = (env.name("deleted"), env.name("expired"));
     let renewed = client.mutex(&deleted).acquire_with(&client.options().ttl(ms(600))).await.unwrap();
     let ending = client.options().ttl(ms(600)).renew(false);
     let ending = client.mutex(&expired).acquire_with(&ending).await.unwrap();
     let entered = counted.calls(Verb::Enter);
-    world.server().delete(renewed.name()).await.unwrap();
+    env.server().delete(renewed.name()).await.unwrap();
 
     // From the loss of each, and for a ttl after that of both.
     let mut over = None;
@@ -234,10 +234,10 @@ pub(super) async fn a_lost_lock_is_never_taken_again(world: World) {
     }
 }
 
-/// Neither a task nor a thread: the keeper has ended, and the only runtime is blocked by whoever asks.
-pub(super) async fn a_lock_is_over_at_its_deadline_though_nothing_of_its_client_runs(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+/// No task and no thread: the keeper has ended, and the caller blocks the only runtime.
+pub(super) async fn a_lock_is_over_at_its_deadline_though_nothing_of_its_client_runs(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let lock = client.mutex(&name).with_options(client.options().ttl(ms(400)));
     let guard = lock.acquire().await.unwrap();
     client.crash().await;

@@ -1,8 +1,10 @@
-//! The cases, group by group. A group owns the list of its cases.
+//! The cases, by group. Each group has the list of its cases.
 
 mod alone;
 mod altered;
 mod cancellation;
+mod claims;
+mod close;
 mod exclusion;
 mod expiry;
 mod fairness;
@@ -10,7 +12,9 @@ mod fencing;
 mod growth;
 mod idle;
 mod inputs;
+mod keeper;
 mod lease;
+mod leave;
 mod liveness;
 mod logs;
 mod lost_signal;
@@ -19,11 +23,9 @@ mod process;
 mod reentrancy;
 mod renewal;
 pub(crate) mod resources;
-mod rules_a;
-mod rules_b;
 mod rwlock;
 mod semaphore;
-mod steady;
+mod stall_tolerant;
 mod steps;
 mod wall_clock;
 mod wire;
@@ -38,15 +40,17 @@ const GROUPS: &[&[Case]] = &[
     renewal::CASES,
     lost_signal::CASES,
     fencing::CASES,
-    rules_a::CASES,
     reentrancy::CASES,
     fairness::CASES,
     cancellation::CASES,
+    leave::CASES,
+    close::CASES,
     process::CASES,
     inputs::CASES,
     rwlock::CASES,
     semaphore::CASES,
-    rules_b::CASES,
+    claims::CASES,
+    keeper::CASES,
     wire::CASES,
     outages::CASES,
     alone::CASES,
@@ -74,15 +78,17 @@ macro_rules! each_group {
         $crate::renewal_cases! { $($to)* }
         $crate::lost_signal_cases! { $($to)* }
         $crate::fencing_cases! { $($to)* }
-        $crate::rules_a_cases! { $($to)* }
         $crate::reentrancy_cases! { $($to)* }
         $crate::fairness_cases! { $($to)* }
         $crate::cancellation_cases! { $($to)* }
+        $crate::leave_cases! { $($to)* }
+        $crate::close_cases! { $($to)* }
         $crate::process_cases! { $($to)* }
         $crate::inputs_cases! { $($to)* }
         $crate::rwlock_cases! { $($to)* }
         $crate::semaphore_cases! { $($to)* }
-        $crate::rules_b_cases! { $($to)* }
+        $crate::claims_cases! { $($to)* }
+        $crate::keeper_cases! { $($to)* }
         $crate::wire_cases! { $($to)* }
         $crate::outages_cases! { $($to)* }
         $crate::alone_cases! { $($to)* }
@@ -90,8 +96,8 @@ macro_rules! each_group {
     };
 }
 
-/// The cases that are run once more without hints, and once more without polling: those in which somebody waits for a
-/// turn that comes by a release. They take [`World::options`](crate::World::options) as they are.
+/// The cases that are run once more without hints, and once more without polling: those with a waiter that is granted after a
+/// release. They use [`TestEnv::options`](crate::TestEnv::options) unchanged.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! core_cases {
@@ -106,7 +112,7 @@ macro_rules! core_cases {
         } }
         $crate::__cases! { [$($to)*] fairness {
             waiters_are_granted_in_the_order_in_which_they_came []
-            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later []
+            a_lock_that_is_waited_for_is_not_taken_by_a_later_caller []
             a_small_portion_does_not_pass_a_large_one_that_waits []
         } }
         $crate::__cases! { [$($to)*] rwlock {
@@ -120,4 +126,24 @@ macro_rules! core_cases {
             a_hundred_contenders_lose_no_count []
         } }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, case::ABOUT_NOTIFICATIONS};
+
+    #[test]
+    fn every_case_that_needs_notifications_is_in_the_suite() {
+        for (group, name) in ABOUT_NOTIFICATIONS {
+            assert!(find(group, name).needs_notifications(Mode::Both));
+        }
+    }
+
+    #[test]
+    fn without_notifications_nobody_can_do_without_polling_either() {
+        let case = find("exclusion", "two_clients_of_one_process_are_never_inside_together");
+        let needs = |mode| case.needs_notifications(mode);
+        assert_eq!([Mode::Both, Mode::WithoutHints, Mode::WithoutPolling].map(needs), [false, false, true]);
+    }
 }

@@ -1,4 +1,6 @@
-//! Clients, runtimes and threads.
+//! Clients, runtimes, threads and forks.
+
+pub(super) mod forks;
 
 use std::{
     pin::pin,
@@ -10,8 +12,9 @@ use std::{
 use lock_core::DistributedLock;
 use tokio::runtime;
 
+use self::forks::a_fork_holds_no_lock_of_its_parent_and_costs_it_none;
 use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
-use crate::{Case, World, audit::soon};
+use crate::{Case, TestEnv, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -22,6 +25,7 @@ macro_rules! process_cases {
             a_client_serves_one_runtime_after_the_other ["K03"]
             a_blocked_runtime_stalls_no_other ["K03"]
             a_lock_is_taken_and_released_without_a_runtime ["K03"]
+            a_fork_holds_no_lock_of_its_parent_and_costs_it_none ["PR35"]
         } }
     };
 }
@@ -29,9 +33,9 @@ macro_rules! process_cases {
 pub(super) const CASES: &[Case] = process_cases!(list);
 
 /// As with one runtime for each test of a service: the first one to use a client ends, and others use it.
-pub(super) async fn a_client_serves_one_runtime_after_the_other(world: World) {
-    let client = world.client().await;
-    let lock = mutex(&client, &world.name("runtimes"));
+pub(super) async fn a_client_serves_one_runtime_after_the_other(env: TestEnv) {
+    let client = env.client().await;
+    let lock = mutex(&client, &env.name("runtimes"));
     for build in [one_thread as fn() -> runtime::Runtime, two_threads, one_thread, without_timers] {
         let theirs = lock.clone();
         let guard = on_a_thread(move || {
@@ -57,11 +61,10 @@ pub(super) async fn a_client_serves_one_runtime_after_the_other(world: World) {
     freed(&lock).await;
 }
 
-/// The first runtime to use a client does not get round to anything any more: others do, and the lock that it holds is
-/// renewed.
-pub(super) async fn a_blocked_runtime_stalls_no_other(world: World) {
-    let client = world.client().await;
-    let name = world.name("blocked");
+/// The first runtime that uses a client is blocked. Others can use the client, and the lock held there is renewed.
+pub(super) async fn a_blocked_runtime_stalls_no_other(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("blocked");
     let theirs = client.mutex(&name).with_options(lasting());
     let (go_on, blocked) = mpsc::channel::<()>();
     let (took, taken) = tokio::sync::oneshot::channel();
@@ -75,9 +78,9 @@ pub(super) async fn a_blocked_runtime_stalls_no_other(world: World) {
         });
     });
     let hold = soon("the first grant", taken).await.unwrap();
-    let free = mutex(&client, &world.name("free"));
-    let end = tokio::time::Instant::now() + hold.remaining() * 4 / 3;
-    while tokio::time::Instant::now() < end {
+    let free = mutex(&client, &env.name("free"));
+    let end_time = tokio::time::Instant::now() + hold.remaining() * 4 / 3;
+    while tokio::time::Instant::now() < end_time {
         take(&free).await.release().await.unwrap();
         tokio::time::sleep(hold.remaining() / 20).await;
     }
@@ -89,9 +92,9 @@ pub(super) async fn a_blocked_runtime_stalls_no_other(world: World) {
 }
 
 /// On a thread with no runtime at all, which polls and parks.
-pub(super) async fn a_lock_is_taken_and_released_without_a_runtime(world: World) {
-    let client = world.client().await;
-    let lock = mutex(&client, &world.name("parked"));
+pub(super) async fn a_lock_is_taken_and_released_without_a_runtime(env: TestEnv) {
+    let client = env.client().await;
+    let lock = mutex(&client, &env.name("parked"));
     let held = take_free(&lock).await;
     let theirs = lock.clone();
     let thread = on_a_thread(move || {

@@ -1,11 +1,11 @@
-//! No silent re-entry.
+//! Locks are not reentrant.
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, Error};
 
 use super::steps::{is_busy, long, mutex, refused, take, take_free};
-use crate::{Case, World};
+use crate::{Case, TestEnv};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -13,17 +13,17 @@ use crate::{Case, World};
 macro_rules! reentrancy_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] reentrancy {
-            whoever_holds_a_lock_waits_for_himself_when_he_asks_again ["N01"]
+            a_holder_that_acquires_again_waits_for_itself ["N01"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = reentrancy_cases!(list);
 
-/// The same task, by the same object and by another one of the same client, stands in the queue like a stranger.
-pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(world: World) {
-    let client = world.client().await;
-    let name = world.name("again");
+/// A second acquisition of the same task, by the same lock object or another one of its client, waits in the queue like any other.
+pub(super) async fn a_holder_that_acquires_again_waits_for_itself(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("again");
     let lock = mutex(&client, &name);
     let guard = take_free(&lock).await;
     let token = guard.token();
@@ -34,7 +34,7 @@ pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(wo
     let error = refused(lock.acquire_with(&long().wait(patience)).await);
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
 
-    assert!(guard.is_held(), "asking again cost the holder his lock");
+    assert!(guard.is_held(), "acquiring again cost the holder its lock");
     assert_eq!(guard.token(), token, "asking again changed the token");
     guard.release().await.unwrap();
     let next = take(&lock).await;

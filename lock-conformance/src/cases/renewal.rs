@@ -1,4 +1,4 @@
-//! Keeping a lease alive: for as long as the lock is wanted, and not a moment longer.
+//! Leases are renewed for as long as the guard is held, and no longer.
 
 mod bounds;
 mod many;
@@ -23,11 +23,11 @@ use self::{
 };
 use super::{
     lease::{deadline_at_least, ms, now},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{assert_held_alone, faulty, is_busy, on_a_thread},
 };
 use crate::{
-    Case, Client, Fault, Gate, SLACK, Verb, World,
+    Case, Client, Fault, Gate, SLACK, TestEnv, Verb,
     audit::{assert_free, eventually, safety, soon, within},
 };
 
@@ -56,14 +56,14 @@ macro_rules! renewal_cases {
 
 pub(super) const CASES: &[Case] = renewal_cases!(list);
 
-/// Somebody else tries for it all the time.
-pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(world: World) {
-    steady(world, ms(2000), held_ten_times_its_ttl).await;
+/// Another client tries to take it all the time.
+pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(env: TestEnv) {
+    stall_tolerant(env, ms(2000), held_ten_times_its_ttl).await;
 }
 
-async fn held_ten_times_its_ttl(world: World, ttl: Duration) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn held_ten_times_its_ttl(env: TestEnv, ttl: Duration) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name(&format!("job {ttl:?}"));
     let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
     assert_refused_for(&other, &guard, guard.ttl() * 10).await;
     assert!(guard.lost().now_or_never().is_none());
@@ -81,14 +81,14 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
     }
 }
 
-/// Every way to fail comes by, with a success after each.
-pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World) {
-    steady(world, ms(3000), failing_now_and_then).await;
+/// Every kind of failure, with a success after each.
+pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(env: TestEnv) {
+    stall_tolerant(env, ms(3000), failing_now_and_then).await;
 }
 
-async fn failing_now_and_then(world: World, ttl: Duration) {
-    let (holder, faults) = faulty(&world).await;
-    let other = world.client().await;
+async fn failing_now_and_then(env: TestEnv, ttl: Duration) {
+    let (holder, faults) = faulty(&env).await;
+    let other = env.client().await;
     let failures = [
         Fault::Fail(BackendErrorKind::Unavailable),
         Fault::FailUnsent(BackendErrorKind::Unreachable),
@@ -102,7 +102,7 @@ async fn failing_now_and_then(world: World, ttl: Duration) {
         faults.next(Verb::Renew, failure);
         faults.pass(Verb::Renew);
     }
-    let name = world.name(&format!("job {ttl:?}"));
+    let name = env.name(&format!("job {ttl:?}"));
     let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
     while faults.calls(Verb::Renew) <= orders {
         assert_refused_for(&other, &guard, ms(50)).await;
@@ -114,14 +114,14 @@ async fn failing_now_and_then(world: World, ttl: Duration) {
 }
 
 /// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
-pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(world: World) {
-    steady(world, ms(1200), lost_at_its_deadline).await;
+pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(env: TestEnv) {
+    stall_tolerant(env, ms(1200), lost_at_its_deadline).await;
 }
 
-async fn lost_at_its_deadline(world: World, ttl: Duration) {
-    let (holder, faults) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name(&format!("job {ttl:?}"));
+async fn lost_at_its_deadline(env: TestEnv, ttl: Duration) {
+    let (holder, faults) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name(&format!("job {ttl:?}"));
     for failure in [Fault::Fail(BackendErrorKind::Unreachable), Fault::LoseRequest] {
         faults.always(Verb::Renew, failure);
         let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
@@ -142,10 +142,10 @@ async fn lost_at_its_deadline(world: World, ttl: Duration) {
 }
 
 /// The renewals are carried out long before, so that the proof in their answers would still be good.
-pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world: World) {
-    let (holder, faults) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name("job");
+pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(env: TestEnv) {
+    let (holder, faults) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name("job");
     let gate = Gate::new();
     faults.always(Verb::Renew, Fault::HoldReply(gate.clone()));
     let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(800))).await.unwrap();
@@ -169,13 +169,13 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world:
 }
 
 /// The only thread of the runtime that took the lock does something else for three times the ttl.
-pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(world: World) {
-    steady(world, ms(3000), renewed_while_blocked).await;
+pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(env: TestEnv) {
+    stall_tolerant(env, ms(3000), renewed_while_blocked).await;
 }
 
-async fn renewed_while_blocked(world: World, ttl: Duration) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn renewed_while_blocked(env: TestEnv, ttl: Duration) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name(&format!("job {ttl:?}"));
     let (lock, options) = (holder.mutex(&name), holder.options().ttl(ttl));
     let (granted, grant) = tokio::sync::oneshot::channel();
     let blocked = on_a_thread(move || {

@@ -1,6 +1,6 @@
-//! What the use of locks leaves behind in the client, the machine and the store: nothing.
+//! Locks leave nothing behind in the client, the machine and the store.
 //!
-//! Each of these cases has a process of its own, so that what is counted for the whole process is of the case alone.
+//! Each of these cases runs in its own process, so that figures of the process belong to the case.
 
 use std::{
     env,
@@ -18,14 +18,13 @@ use super::{
     logs::{
         a_cleanup_that_fails_for_long_is_told_ever_more_rarely, an_outage_costs_a_line_a_second_and_message,
     },
-    rules_b::forks::{
-        a_fork_that_connects_again_has_locks_of_its_own,
-        whoever_connects_again_in_a_fork_is_served_or_told_why_not,
+    process::forks::{
+        a_fork_that_connects_again_has_locks_of_its_own, a_fork_that_connects_again_is_served_or_told_why_not,
     },
     steps::{freed, lasting, long, mutex, queue_of, refused, take, take_free},
     wire::connects::a_crowd_comes_back_from_an_outage_over_few_connections,
 };
-use crate::{Case, Client, SLACK, Usage, World, audit::eventually, ran_nothing, volume};
+use crate::{Case, Client, SLACK, TestEnv, Usage, audit::eventually, ran_nothing, volume};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -41,7 +40,7 @@ macro_rules! resources_cases {
             a_client_that_was_closed_has_no_session_left ["G05"]
             the_threads_and_files_of_a_client_go_with_it ["G06"]
             a_fork_that_connects_again_has_locks_of_its_own ["C20"]
-            whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
+            a_fork_that_connects_again_is_served_or_told_why_not ["PR35"]
             an_outage_costs_a_line_a_second_and_message ["G07"]
             a_cleanup_that_fails_for_long_is_told_ever_more_rarely ["G07"]
             a_crowd_comes_back_from_an_outage_over_few_connections ["T08"]
@@ -51,26 +50,26 @@ macro_rules! resources_cases {
 
 pub(super) const CASES: &[Case] = resources_cases!(list);
 
-/// The group, which is that of cases that run alone.
+/// The group of the cases that run in their own process.
 pub(crate) const GROUP: &str = "resources";
 
-/// How many locks are taken at the least, those of the first time not counted: what `ACQUISITIONS` says, or a thousand. What
-/// may be left for each of them is the same however many they are.
+/// How many locks are taken at least, without the first round: `ACQUISITIONS`, or a thousand. The allowance for each is the same for any
+/// number.
 fn acquisitions() -> u64 {
     let Ok(text) = env::var("ACQUISITIONS") else { return volume(1_000, 10_000) };
     text.parse().unwrap_or_else(|_| panic!("ACQUISITIONS is a number, not {text:?}"))
 }
 
-/// How long a case of this group may take beyond what others may: 10 ms for each lock, as often as the work may be done. It is
-/// some requests one after the other, while other cases run beside it.
+/// The additional time limit for a case of this group: 10 ms for each lock in each possible round, for a few sequential requests while
+/// other cases run.
 pub(crate) fn more_time() -> Duration {
     10 * ms(acquisitions() / WINDOWS as u64) * (MOST_WINDOWS as u32 + 1)
 }
 
-/// Every way to stop wanting a lock. Whether something is left in the store is looked for after it, as after every case.
-pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(world: World) {
-    let (client, dying) = (world.client().await, world.client().await);
-    let lock = |tag: &str| mutex(&client, &world.name(tag));
+/// Every way in which an acquisition or a hold can end. The leak check follows, as after every case.
+pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(env: TestEnv) {
+    let (client, dying) = (env.client().await, env.client().await);
+    let lock = |tag: &str| mutex(&client, &env.name(tag));
     for (held, tag) in
         [(take_free(&lock("released")).await, "released"), (take_free(&lock("dropped")).await, "dropped")]
     {
@@ -94,7 +93,7 @@ pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(wor
     queue_of(3, &left_to_tasks).await;
     client.backend.operator().evict(evicted.name(), evicted.entry_id()).await.unwrap();
     evicted.lost().await;
-    let dead = [take_free(&mutex(&dying, &world.name("dead"))).await];
+    let dead = [take_free(&mutex(&dying, &env.name("dead"))).await];
     dying.crash().await;
     tokio::spawn(async move {
         let _kept = (held, dead);
@@ -103,11 +102,11 @@ pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(wor
 }
 
 /// Four tasks, each of which takes one lock after the other: one for each way of holding a name.
-pub(super) async fn acquisitions_leave_nothing_behind(world: World) {
-    let client = world.client().await;
+pub(super) async fn acquisitions_leave_nothing_behind(env: TestEnv) {
+    let client = env.client().await;
     let each = acquisitions() / WINDOWS as u64;
-    assert_no_growth(&world, each, |_| async {
-        let name = |tag: &str| world.name(tag);
+    assert_no_growth(&env, each, |_| async {
+        let name = |tag: &str| env.name(tag);
         let (readers, writers) = (client.rwlock(&name("readers")), client.rwlock(&name("writers")));
         let permits = client.semaphore(&name("permits"), 3).permits(2).unwrap();
         let locks: [Arc<dyn DistributedLock>; 4] = [
@@ -136,32 +135,32 @@ async fn one_after_the_other(lock: Arc<dyn DistributedLock>, count: u64) {
     }
 }
 
-pub(super) async fn names_leave_nothing_behind_but_their_counters(world: World) {
-    let client = world.client().await;
+pub(super) async fn names_leave_nothing_behind_but_their_counters(env: TestEnv) {
+    let client = env.client().await;
     let each = acquisitions() / WINDOWS as u64;
-    let before = footprint(&world).await;
-    let windows = assert_no_growth(&world, each, |window| {
-        let (client, world) = (&client, &world);
-        let locks = (0..each).map(move |i| mutex(client, &world.name(&format!("{window}/{i}"))));
+    let before = footprint(&env).await;
+    let windows = assert_no_growth(&env, each, |window| {
+        let (client, env) = (&client, &env);
+        let locks = (0..each).map(move |i| mutex(client, &env.name(&format!("{window}/{i}"))));
         let taken = stream::iter(locks).map(|lock| async move { take(&lock).await.release().await.unwrap() });
         taken.buffer_unordered(16).all(|released| ready(released.confirmed().is_ok())).map(|all| assert!(all))
     })
     .await;
-    let kept = footprint(&world).await.kept - before.kept;
+    let kept = footprint(&env).await.kept - before.kept;
     let names = windows as u64 * each;
     assert!(kept <= names, "{kept} counters for {names} names");
-    let names = client.backend.operator().list(&world.name("")).await.unwrap();
+    let names = client.backend.operator().list(&env.name("")).await.unwrap();
     assert_eq!(names, [], "names of which nobody wants anything");
 }
 
 /// Turns that were waited for, waits that ended in an error, and waits that were dropped.
-pub(super) async fn waiting_leaves_no_subscription_behind(world: World) {
+pub(super) async fn waiting_leaves_no_subscription_behind(env: TestEnv) {
     const AT_ONCE: usize = 20;
-    // Some clients keep the id of who gave up for a minute, which is little beside what all the turns may leave.
+    // Some clients keep the id of a waiter that gave up for a minute, which is little beside the allowance of all turns.
     let (turns, rounds) = volume((150, 1), (500, 5));
-    let client = world.client().await;
-    let lock = mutex(&client, &world.name("job"));
-    assert_no_growth(&world, 2 * turns + 2 * rounds * AT_ONCE as u64, |_| async {
+    let client = env.client().await;
+    let lock = mutex(&client, &env.name("job"));
+    assert_no_growth(&env, 2 * turns + 2 * rounds * AT_ONCE as u64, |_| async {
         let turns = [lock.clone(), lock.clone()].map(|lock| async move {
             for _ in 0..turns {
                 take(&lock).await.release().await.unwrap();
@@ -183,15 +182,15 @@ pub(super) async fn waiting_leaves_no_subscription_behind(world: World) {
     drop(lock);
     drop(client);
     eventually("no subscription of a client that is gone", SLACK, || async {
-        footprint(&world).await.subscriptions == 0
+        footprint(&env).await.subscriptions == 0
     })
     .await;
 }
 
 /// Locks of several ttls, of which some are given back, some dropped, and some waited for.
-pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_behind(world: World) {
-    let clients = join_all((0..4).map(|_| world.client())).await;
-    let name = world.name("job");
+pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_behind(env: TestEnv) {
+    let clients = join_all((0..4).map(|_| env.client())).await;
+    let name = env.name("job");
     for (i, client) in clients.iter().enumerate() {
         let held = join_all((1..=3).map(|i| hold_for(client, &name, i))).await;
         let waiting = tokio::spawn({
@@ -199,10 +198,7 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
             async move { take(&lock).await.release().await.unwrap() }
         });
         queue_of(2, &client.mutex(&format!("{name}/1"))).await;
-        assert!(
-            footprint(&world).await.queues >= 3,
-            "client {i} holds three locks, and nothing is seen of it"
-        );
+        assert!(footprint(&env).await.queues >= 3, "client {i} holds three locks, and nothing is seen of it");
         let mut held = held.into_iter();
         held.next().unwrap().release().await.unwrap();
         drop(held);
@@ -210,13 +206,13 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
         client.locks.close(SLACK).await.unwrap();
     }
     drop(clients);
-    let end = Instant::now() + SLACK;
+    let end_time = Instant::now() + SLACK;
     loop {
-        let left = footprint(&world).await;
+        let left = footprint(&env).await;
         if left.is_of_nobody() {
             break;
         }
-        assert!(Instant::now() < end, "clients that are gone have this at the server: {left:?}");
+        assert!(Instant::now() < end_time, "clients that are gone have this at the server: {left:?}");
         tokio::time::sleep(ms(5)).await;
     }
 }
@@ -227,23 +223,23 @@ async fn hold_for(client: &Client, name: &str, i: u32) -> Guard {
 }
 
 /// Its process may end as soon as that is done, and then nobody gives anything back.
-pub(super) async fn a_client_that_was_closed_has_no_session_left(world: World) {
-    let client = world.client().await;
-    let shared = mutex(&client, &world.name("renewed"));
-    let alone = mutex(&client, &world.name("not renewed")).with_options(long().renew(false));
+pub(super) async fn a_client_that_was_closed_has_no_session_left(env: TestEnv) {
+    let client = env.client().await;
+    let shared = mutex(&client, &env.name("renewed"));
+    let alone = mutex(&client, &env.name("not renewed")).with_options(long().renew(false));
     let held = [take_free(&shared).await, take_free(&alone).await];
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
     }
     client.locks.close(SLACK).await.unwrap();
     eventually("no session of a client that was closed", SLACK, || async {
-        footprint(&world).await.sessions == 0
+        footprint(&env).await.sessions == 0
     })
     .await;
     drop(client);
 }
 
-pub(super) async fn the_threads_and_files_of_a_client_go_with_it(world: World) {
+pub(super) async fn the_threads_and_files_of_a_client_go_with_it(env: TestEnv) {
     let Some(before) = Usage::now() else {
         return ran_nothing(
             "resources::the_threads_and_files_of_a_client_go_with_it",
@@ -251,25 +247,25 @@ pub(super) async fn the_threads_and_files_of_a_client_go_with_it(world: World) {
         );
     };
     for _ in 0..10 {
-        use_and_drop(&world).await;
+        use_and_drop(&env).await;
     }
-    let end = Instant::now() + SLACK;
+    let end_time = Instant::now() + SLACK;
     loop {
         let now = Usage::now().expect("it was known before");
         if now.threads <= before.threads && now.files <= before.files {
             break;
         }
-        assert!(Instant::now() < end, "before ten clients came and went: {before:?}\nafter: {now:?}");
+        assert!(Instant::now() < end_time, "before ten clients came and went: {before:?}\nafter: {now:?}");
         tokio::time::sleep(ms(5)).await;
     }
 }
 
 /// Whatever a client opens is opened: for commands of this runtime, for those of the keeper, and for hints.
-async fn use_and_drop(world: &World) {
-    let client = world.client().await;
+async fn use_and_drop(env: &TestEnv) {
+    let client = env.client().await;
     let started = Usage::now().expect("it is looked at only where it is known");
     assert!(started.threads > 1, "no keeper has a thread");
-    let lock = mutex(&client, &world.name("job"));
+    let lock = mutex(&client, &env.name("job"));
     let held = take_free(&lock).await;
     let waiting = tokio::spawn({
         let lock = lock.clone();

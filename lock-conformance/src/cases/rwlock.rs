@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, Error, Guard};
 
 use super::steps::{brief, is_busy, long, queue, queue_of, reader, refused, take, take_free, writer};
 use crate::{
-    Case, SLACK, Side, World,
+    Case, SLACK, Side, TestEnv,
     audit::{soon, within},
 };
 
@@ -29,9 +29,9 @@ macro_rules! rwlock_cases {
 pub(super) const CASES: &[Case] = rwlock_cases!(list);
 
 /// All at the same time, from several clients, and twice from one.
-pub(super) async fn readers_share_a_lock(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("shared");
+pub(super) async fn readers_share_a_lock(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("shared");
     let guards = [
         take_free(&reader(&one, &name)).await,
         take_free(&reader(&two, &name)).await,
@@ -43,9 +43,9 @@ pub(super) async fn readers_share_a_lock(world: World) {
 }
 
 /// In both directions, and against another writer.
-pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("written");
+pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("written");
     let write = take_free(&writer(&one, &name)).await;
     for client in [&one, &two] {
         assert!(is_busy(&reader(client, &name)).await, "a reader came in beside the writer");
@@ -62,9 +62,9 @@ pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(wo
 }
 
 /// Readers overlap without end; those who come after the writer stand behind it.
-pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(world: World) {
-    let (readers, writing) = (world.client().await, world.client().await);
-    let name = world.name("stream");
+pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(env: TestEnv) {
+    let (readers, writing) = (env.client().await, env.client().await);
+    let name = env.name("stream");
     let mut reading = take_free(&reader(&readers, &name)).await;
     let lock = reader(&readers, &name);
     let stream = tokio::spawn(async move {
@@ -90,9 +90,9 @@ pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(world: World) {
 }
 
 /// The writer waits for the lease of the reader that died, and for nothing else.
-pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(world: World) {
-    let (mut dying, writing) = (world.process().await, world.client().await);
-    let name = world.name("dead reader");
+pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(env: TestEnv) {
+    let (mut dying, writing) = (env.process().await, env.client().await);
+    let name = env.name("dead reader");
     dying.acquire(&name, Side::Read, &brief()).await;
     let write = writer(&writing, &name);
     assert!(is_busy(&write).await, "a writer came in beside a reader");
@@ -103,17 +103,17 @@ pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(world: 
 
 /// There is no upgrade: two readers that tried it would wait for each other. A reader that asks for the other side
 /// is told no, and stays a reader.
-pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(world: World) {
-    let client = world.client().await;
-    let name = world.name("upgrade");
+pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("upgrade");
     let read = take_free(&reader(&client, &name)).await;
     let write = writer(&client, &name);
     assert!(is_busy(&write).await, "a reader became a writer");
     let error = refused(write.acquire_with(&long().wait(Duration::from_secs(1))).await);
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
-    assert!(read.is_held(), "to ask for the other side cost the reader his lock");
+    assert!(read.is_held(), "asking for the other side cost the reader its lock");
 
-    // What was refused stands in nobody's way.
+    // A refused request is in nobody's way.
     queue_of(1, &write).await;
     drop(take_free(&reader(&client, &name)).await);
     read.release().await.unwrap();
@@ -121,9 +121,9 @@ pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(wo
 
 /// Each reader has a lease of its own: one that ends takes no other with it, and is not kept alive by one either. The
 /// one that lives on came first, or last: what a store keeps for both must not follow the short lease of the other.
-pub(super) async fn the_lease_of_one_reader_is_not_that_of_another(world: World) {
-    let (dying, living, writing) = (world.client().await, world.client().await, world.client().await);
-    let names = [world.name("first"), world.name("last")];
+pub(super) async fn the_lease_of_one_reader_is_not_that_of_another(env: TestEnv) {
+    let (dying, living, writing) = (env.client().await, env.client().await, env.client().await);
+    let names = [env.name("first"), env.name("last")];
     let first = take_free(&reader(&living, &names[0])).await;
     let mut dead = Vec::new();
     for name in &names {

@@ -6,7 +6,7 @@ use lock_core::{Claim, Creates, Departure, DistributedLock, Error, Kind, Standin
 
 use super::steps::{LONG, absent, brief, is_busy, permits, queue, queue_of, refused, take_free};
 use crate::{
-    Case, Client, Critical, SLACK, Side, World,
+    Case, Client, Critical, SLACK, Side, TestEnv,
     audit::{soon, within},
 };
 
@@ -28,10 +28,10 @@ macro_rules! semaphore_cases {
 pub(super) const CASES: &[Case] = semaphore_cases!(list);
 
 /// As many as there are, and never more, whatever the portions.
-pub(super) async fn all_permits_can_be_held_and_never_more(world: World) {
+pub(super) async fn all_permits_can_be_held_and_never_more(env: TestEnv) {
     const LIMIT: u32 = 3;
-    let clients = [world.client().await, world.client().await, world.client().await];
-    let name = world.name("permits");
+    let clients = [env.client().await, env.client().await, env.client().await];
+    let name = env.name("permits");
     let one = permits(&clients[0], &name, 1, LIMIT);
     let all = [take_free(&one).await, take_free(&one).await, take_free(&one).await];
     assert!(is_busy(&one).await, "one more than there are was given out");
@@ -59,9 +59,9 @@ pub(super) async fn all_permits_can_be_held_and_never_more(world: World) {
 }
 
 /// All of a portion, after its lease.
-pub(super) async fn the_permits_of_a_dead_holder_come_back(world: World) {
-    let (mut dying, living) = (world.process().await, world.client().await);
-    let name = world.name("returned");
+pub(super) async fn the_permits_of_a_dead_holder_come_back(env: TestEnv) {
+    let (mut dying, living) = (env.process().await, env.client().await);
+    let name = env.name("returned");
     dying.acquire(&name, Side::Permits { permits: 2, limit: 3 }, &brief()).await;
     let kept = take_free(&permits(&living, &name, 1, 3)).await;
     let two = permits(&living, &name, 2, 3);
@@ -72,10 +72,10 @@ pub(super) async fn the_permits_of_a_dead_holder_come_back(world: World) {
     assert!(granted.is_held() && kept.is_held());
 }
 
-/// Who waits for three has none of them meanwhile, and two who want most of the permits never wait for each other.
-pub(super) async fn a_portion_is_granted_whole_or_not_at_all(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("whole");
+/// A waiter for three permits has none of them meanwhile, and two waiters for most of the permits never deadlock.
+pub(super) async fn a_portion_is_granted_whole_or_not_at_all(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("whole");
     let single = permits(&one, &name, 1, 3);
     let (first, second) = (take_free(&single).await, take_free(&single).await);
     let all = permits(&two, &name, 3, 3);
@@ -107,10 +107,10 @@ pub(super) async fn a_portion_is_granted_whole_or_not_at_all(world: World) {
     }
 }
 
-/// Whoever names another limit is told which one is in use, stands nowhere, and can have it once nobody is there.
-pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("limits");
+/// A claim with another limit gets an error that names the limit in use, and leaves no entry. It succeeds once the name is unused.
+pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("limits");
     let held = take_free(&permits(&one, &name, 1, 2)).await;
     for limit in [1, 3] {
         let other = permits(&two, &name, 1, limit);
@@ -127,11 +127,11 @@ pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(world: 
     drop(take_free(&permits(&two, &name, 3, 3)).await);
 }
 
-/// The verbs themselves: who is not there leaves nothing, who has left leaves nothing again.
-pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(world: World) {
-    let client = world.client().await;
+/// By direct calls of the verbs: an entry that is not there frees nothing, and one that has left frees nothing again.
+pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(env: TestEnv) {
+    let client = env.client().await;
     let backend = Arc::clone(&client.backend);
-    let name = world.name("twice");
+    let name = env.name("twice");
     let claim = Claim::semaphore(1, 2).unwrap();
     let [one, two, three, stranger] = std::array::from_fn(|_| client.entry(&name, claim, LONG));
     for holder in [&one, &two] {

@@ -1,4 +1,4 @@
-//! Steps that many cases take.
+//! Steps that many cases share.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -13,7 +13,7 @@ use lock_core::{
 
 pub(super) use crate::audit::LONG;
 use crate::{
-    Client, Faulty, World,
+    Client, Faulty, TestEnv,
     audit::{SLACK, eventually, safety, soon},
 };
 
@@ -53,7 +53,7 @@ pub(super) fn permits(client: &Client, name: &str, permits: u32, limit: u32) -> 
     client.semaphore(name, limit).permits(permits).unwrap().with_options(long())
 }
 
-/// Takes a lock whose turn comes now.
+/// Takes a lock that is free soon.
 pub(super) async fn take(lock: &dyn DistributedLock) -> Guard {
     soon("the grant", lock.acquire()).await.unwrap()
 }
@@ -68,7 +68,7 @@ pub(super) async fn is_busy(lock: &dyn DistributedLock) -> bool {
     lock.try_acquire().await.unwrap().is_none()
 }
 
-/// Checks that a lock is held, and meanwhile refused to others: the former is a matter of time, and the latter of safety.
+/// Checks that a lock is held, and refused to others. The former is about timing, the latter about safety.
 pub(super) async fn assert_held_alone(guard: &Guard, others: &dyn DistributedLock) {
     let busy = is_busy(others).await;
     let held = guard.is_held();
@@ -95,7 +95,7 @@ pub(super) async fn queue_of(len: usize, lock: &dyn DistributedLock) -> Vec<Queu
     .await
 }
 
-/// Waits until nobody stands in the queue, and shows that the lock can be taken then.
+/// Waits until the queue is empty, and checks that the lock can be taken then.
 pub(super) async fn freed(lock: &dyn DistributedLock) {
     queue_of(0, lock).await;
     // A request of an attempt that was dropped may have been on its way all the time: then the keeper leaves for it.
@@ -154,8 +154,8 @@ pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Se
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A client whose backend goes wrong as it is told to.
-pub(super) async fn faulty(world: &World) -> (Client, Faulty) {
+/// A client with a [`Faulty`] layer.
+pub(super) async fn faulty(env: &TestEnv) -> (Client, Faulty) {
     let faults = Faulty::default();
-    (world.client_through(&[Arc::new(faults.clone())]).await, faults)
+    (env.client_through(&[Arc::new(faults.clone())]).await, faults)
 }

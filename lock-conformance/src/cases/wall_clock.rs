@@ -1,4 +1,4 @@
-//! A process in which the wall clock jumps, so that whatever counts on it goes wrong.
+//! A process in which the wall clock jumps, so that code which relies on it fails.
 
 use std::{
     path::{Path, PathBuf},

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use lock_core::{BootTime, Claim, EntryId, FencingToken, LostReason};
 
-use super::{Event, Mode, Op, What};
+use super::event::{AcquireMode, Event, EventKind, Op};
 
 /// One attempt to take a lock, from its beginning to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Acquisition {
     /// Its ttl.
     pub ttl: Duration,
     /// How it asked.
-    pub mode: Mode,
+    pub mode: AcquireMode,
     /// Whether its guard is to be renewed for as long as it is held.
     pub renew: bool,
     /// How long the guard may be held at the most.
@@ -82,7 +82,7 @@ impl Acquisition {
         let mut entries = Entries::default();
         for event in events {
             entries.note(event);
-            if let What::Invoked { op, client, name, claim, ttl, mode, renew, max_hold } = &event.what {
+            if let EventKind::Invoked { op, client, name, claim, ttl, mode, renew, max_hold } = &event.what {
                 assert_eq!(op.0, all.len(), "acquisitions are numbered as they are begun");
                 all.push(Self {
                     op: *op,
@@ -146,10 +146,10 @@ fn stops(events: &[Event]) -> BTreeMap<usize, Vec<(BootTime, BootTime)>> {
     let mut stops: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for event in events {
         match event.what {
-            What::Blocked { client } | What::Crashed { client, .. } => {
+            EventKind::Blocked { client } | EventKind::Crashed { client, .. } => {
                 stops.entry(client).or_default().push((event.at, BootTime::FAR_FUTURE));
             }
-            What::Unblocked { client } => {
+            EventKind::Unblocked { client } => {
                 if let Some(stop) = stops.entry(client).or_default().last_mut() {
                     stop.1 = event.at;
                 }
@@ -164,7 +164,7 @@ fn stops(events: &[Event]) -> BTreeMap<usize, Vec<(BootTime, BootTime)>> {
 fn note(all: &mut [Acquisition], event: &Event) {
     let at = event.at;
     match &event.what {
-        What::Granted { op, token, entry } => {
+        EventKind::Granted { op, token, entry } => {
             let hold = Hold {
                 token: *token,
                 entry: *entry,
@@ -179,21 +179,21 @@ fn note(all: &mut [Acquisition], event: &Event) {
             };
             answer(all, *op, at, Outcome::Granted(hold));
         }
-        What::Refused { op } => answer(all, *op, at, Outcome::Refused),
-        What::TimedOut { op } | What::Failed { op, .. } | What::Cancelled { op } => {
+        EventKind::Refused { op } => answer(all, *op, at, Outcome::Refused),
+        EventKind::TimedOut { op } | EventKind::Failed { op, .. } | EventKind::Cancelled { op } => {
             answer(all, *op, at, Outcome::GivenUp);
         }
-        What::Returned { op, deadline, .. } => with_hold(all, *op, |hold| {
+        EventKind::Returned { op, deadline, .. } => with_hold(all, *op, |hold| {
             hold.end(at.min(*deadline));
             hold.returned = Some(at);
         }),
-        What::Released { op, confirmed: true } => with_hold(all, *op, |hold| hold.released = Some(at)),
-        What::Lost { op, deadline, reason } => with_hold(all, *op, |hold| {
+        EventKind::Released { op, confirmed: true } => with_hold(all, *op, |hold| hold.released = Some(at)),
+        EventKind::Lost { op, deadline, reason } => with_hold(all, *op, |hold| {
             hold.end(at.min(*deadline));
             hold.lost = Some((at, *deadline));
             hold.reason = Some(*reason);
         }),
-        What::Crashed { client, held } => {
+        EventKind::Crashed { client, held } => {
             for (op, deadline) in held {
                 with_hold(all, *op, |hold| {
                     hold.end(at.min(*deadline));
@@ -229,10 +229,10 @@ struct Entries {
 impl Entries {
     fn note(&mut self, event: &Event) {
         match event.what {
-            What::Enqueued { entry, sent } => {
+            EventKind::Enqueued { entry, sent } => {
                 self.enqueued.entry(entry).or_insert((sent, event.at));
             }
-            What::Evicted { entry, token } => {
+            EventKind::Evicted { entry, token } => {
                 self.evicted.entry((entry, token)).or_insert(event.at);
             }
             _ => {}

@@ -14,12 +14,12 @@ pub struct Event {
     /// When, on the clock of the store.
     pub at: BootTime,
     /// What.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// How an acquisition asks for its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum AcquireMode {
     /// Once.
     Try,
     /// Until it is granted.
@@ -30,7 +30,7 @@ pub enum Mode {
 
 /// How a holder gave its lock back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum GiveBack {
     /// By `release`.
     Release,
     /// By dropping the guard.
@@ -39,12 +39,12 @@ pub enum Way {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// An acquisition was begun.
     Invoked {
         /// Which one.
         op: Op,
-        /// By whom.
+        /// Its client.
         client: usize,
         /// The lock.
         name: String,
@@ -53,7 +53,7 @@ pub enum What {
         /// The ttl asked for.
         ttl: Duration,
         /// How.
-        mode: Mode,
+        mode: AcquireMode,
         /// Whether the guard is to be renewed for as long as it is held.
         renew: bool,
         /// How long the guard may be held at the most.
@@ -102,7 +102,7 @@ pub enum What {
         /// Of which acquisition.
         op: Op,
         /// How.
-        way: Way,
+        way: GiveBack,
         /// Until when the guard could be relied on at that time.
         deadline: BootTime,
     },
@@ -174,7 +174,7 @@ pub(super) fn instant(at: BootTime) -> String {
     format!("{:.6}", at.since_start().as_secs_f64())
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invoked { op, client, name, claim, ttl, mode, renew, max_hold } => {

@@ -1,10 +1,14 @@
-//! M1: those who believe to hold a lock at one time fit its limit.
+//! M1: the holders of a lock at one time, by what they believe, fit its limit.
 
 use std::collections::BTreeMap;
 
 use lock_core::BootTime;
 
-use super::{Acquisition, History, Op, Violation};
+use super::{
+    acquisition::Acquisition,
+    event::Op,
+    timeline::{History, Violation},
+};
 
 /// Sweeps over the times at which guards were returned and stopped being believed in.
 #[must_use]
@@ -23,7 +27,7 @@ pub fn check(_: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
 }
 
 fn sweep(mut turns: Vec<(BootTime, bool, &Acquisition)>) -> Vec<Violation> {
-    // At one instant those who end come before those who begin.
+    // At the same instant, ends come before beginnings.
     turns.sort_by_key(|(at, begins, acquisition)| (*at, *begins, acquisition.op));
     let mut holders: BTreeMap<Op, u64> = BTreeMap::new();
     let mut violations = Vec::new();

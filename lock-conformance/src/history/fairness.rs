@@ -1,6 +1,9 @@
-//! M6: who stood in the queue before another came is granted first.
+//! M6: an entry that was in the queue before another one was created is granted first.
 
-use super::{Acquisition, History, Violation};
+use super::{
+    acquisition::Acquisition,
+    timeline::{History, Violation},
+};
 
 /// Compares every two grants of a name of which one was in the queue before the other was asked for.
 #[must_use]

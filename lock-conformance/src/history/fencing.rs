@@ -1,6 +1,9 @@
 //! M2 and M2r: the order of the tokens.
 
-use super::{Acquisition, History, Violation};
+use super::{
+    acquisition::Acquisition,
+    timeline::{History, Violation},
+};
 
 /// Compares the tokens of every two grants of a name.
 #[must_use]
@@ -21,7 +24,7 @@ pub fn check(_: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
             if (one_at < other.invoked && !grows) || (other_at < one.invoked && grows) {
                 found("M2", "the later one, asked for after the earlier was granted, has the smaller token");
             }
-            // Whom an operator took the lock away from may be told of his grant after the next one is of his.
+            // A holder that an operator evicted may learn of its grant after the next holder has learned of its own.
             let orderly = one_hold.evicted.is_none() && other_hold.evicted.is_none();
             if orderly && !one.goes_with(other) && one_at != other_at && (one_at < other_at) != grows {
                 found("M2r", "they exclude each other, and the later one has the smaller token");

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use lock_core::BootTime;
 
-use super::{Acquisition, History, Mode, Outcome, Violation, presence::presence};
+use super::{
+    acquisition::{Acquisition, Outcome},
+    event::AcquireMode,
+    presence::presence,
+    timeline::{History, Violation},
+};
 
 /// Looks for waits that never end, that end too late, and that go on while nobody can hold the lock.
 #[must_use]
@@ -21,13 +26,13 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         if acquisition.is_disturbed(acquisition.invoked, answered) {
             continue;
         }
-        if acquisition.mode == Mode::Try {
+        if acquisition.mode == AcquireMode::Try {
             if history.faultless && answered > acquisition.invoked + history.swift {
                 found("is a try, and waits");
             }
             continue;
         }
-        if let Mode::WaitFor(wait) = acquisition.mode {
+        if let AcquireMode::WaitFor(wait) = acquisition.mode {
             // A clock that is slow by 1 % waits 1/99 longer.
             if answered > acquisition.invoked + wait + wait / 90 + history.swift {
                 found("waits for longer than it wanted to");

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use lock_core::{BootTime, LostReason};
 
-use super::{Acquisition, History, Hold, Violation};
+use super::{
+    acquisition::{Acquisition, Hold},
+    timeline::{History, Violation},
+};
 
 /// The timers of a runtime tick in milliseconds, and on a slow clock the last bit is slept twice.
 const TICK: Duration = Duration::from_millis(3);
@@ -55,7 +58,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         for next in
             acquisitions.iter().filter(|next| !acquisition.goes_with(next) && next.op != acquisition.op)
         {
-            // Whom an operator took the lock away from may be told of his grant later.
+            // A holder that an operator evicted may learn of its grant later.
             let comes =
                 |(at, hold): (BootTime, &Hold)| hold.evicted.is_none() && at > granted && at + TICK < ended;
             if next.hold().is_some_and(comes) {

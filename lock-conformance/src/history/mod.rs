@@ -1,17 +1,17 @@
-//! Histories of what clients saw, and checkers that find what must not be in them.
+//! Histories of what clients saw, and checkers for them.
 //!
 //! A [`History`] is a list of [`Event`]s with the times at which they happened, on one clock. [`check`] runs all checkers
 //! over it:
 //!
 //! | id | what must hold | in |
 //! |---|---|---|
-//! | M1 | who believes to hold a lock at one time fits its limit | [`exclusion`] |
+//! | M1 | the holders of a lock at one time, by what they believe, fit its limit | [`exclusion`] |
 //! | M1b | a try is refused only where somebody may have been in the way | [`refusal`] |
 //! | M2 | a grant that was returned before another was asked for has the smaller token, and no token comes twice | [`fencing`] |
 //! | M2r | of two grants that exclude each other, the earlier has the smaller token | [`fencing`] |
 //! | M4 | a lost signal comes at the deadline, before anybody else is granted; an evicted holder is told within its ttl; nothing is lost if nothing goes wrong, and nothing is held for longer than it may be | [`loss`] |
 //! | M5 | nobody waits where nobody may be in the way, every wait ends, and a try does not wait | [`liveness`] |
-//! | M6 | who stood in the queue before another came is granted first | [`fairness`] |
+//! | M6 | an entry that was in the queue before another one was created is granted first | [`fairness`] |
 //!
 //! M7, that nothing is left behind, is not in a history: the simulation looks at the store for it.
 
@@ -28,7 +28,7 @@ mod timeline;
 
 pub use self::{
     acquisition::{Acquisition, Hold, Outcome},
-    event::{Event, Mode, Op, Way, What},
+    event::{AcquireMode, Event, EventKind, GiveBack, Op},
     timeline::{History, Violation},
 };
 

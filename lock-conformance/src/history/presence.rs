@@ -2,7 +2,10 @@
 
 use lock_core::BootTime;
 
-use super::{Acquisition, History, Outcome};
+use super::{
+    acquisition::{Acquisition, Outcome},
+    timeline::History,
+};
 
 /// From when to when entries of an acquisition can have been in the store.
 pub(super) fn presence(history: &History, acquisition: &Acquisition) -> (BootTime, BootTime) {

@@ -1,6 +1,10 @@
 //! M1b: a try is refused only where somebody may have been in the way.
 
-use super::{Acquisition, History, Outcome, Violation, presence::presence};
+use super::{
+    acquisition::{Acquisition, Outcome},
+    presence::presence,
+    timeline::{History, Violation},
+};
 
 /// Adds up, for each refusal, everybody who can have been in the queue while it was being judged.
 #[must_use]

@@ -23,16 +23,16 @@ struct Script {
 }
 
 impl Script {
-    fn put(&mut self, ms: u64, what: What) {
+    fn put(&mut self, ms: u64, what: EventKind) {
         self.events.push(Event { at: at(ms), what });
     }
 
-    fn ask(&mut self, ms: u64, claim: Claim, mode: Mode) -> Op {
+    fn ask(&mut self, ms: u64, claim: Claim, mode: AcquireMode) -> Op {
         let op = Op(self.ops);
         self.ops += 1;
         self.put(
             ms,
-            What::Invoked {
+            EventKind::Invoked {
                 op,
                 client: op.0,
                 name: "a".into(),
@@ -47,25 +47,25 @@ impl Script {
     }
 
     fn wait(&mut self, ms: u64) -> Op {
-        self.ask(ms, Claim::mutex(), Mode::Wait)
+        self.ask(ms, Claim::mutex(), AcquireMode::Wait)
     }
 
     fn grant(&mut self, ms: u64, op: Op, token: u64) {
         let entry = EntryId::new(op.0 as u128);
-        self.put(ms, What::Granted { op, token: FencingToken::new(token), entry });
+        self.put(ms, EventKind::Granted { op, token: FencingToken::new(token), entry });
     }
 
     fn enqueue(&mut self, ms: u64, op: Op, sent: u64) {
-        self.put(ms, What::Enqueued { entry: EntryId::new(op.0 as u128), sent: at(sent) });
+        self.put(ms, EventKind::Enqueued { entry: EntryId::new(op.0 as u128), sent: at(sent) });
     }
 
     fn give_back(&mut self, ms: u64, op: Op) {
-        self.put(ms, What::Returned { op, way: Way::Release, deadline: at(ms + 500) });
-        self.put(ms + 2, What::Released { op, confirmed: true });
+        self.put(ms, EventKind::Returned { op, way: GiveBack::Release, deadline: at(ms + 500) });
+        self.put(ms + 2, EventKind::Released { op, confirmed: true });
     }
 
     fn lose(&mut self, ms: u64, op: Op, deadline: u64) {
-        self.put(ms, What::Lost { op, reason: LostReason::MaxHold, deadline: at(deadline) });
+        self.put(ms, EventKind::Lost { op, reason: LostReason::MaxHold, deadline: at(deadline) });
     }
 
     fn history(mut self) -> History {
@@ -89,8 +89,8 @@ fn a_history_where_all_is_well_has_no_violations() {
     script.enqueue(2, one, 0);
     script.enqueue(4, two, 3);
     script.grant(5, one, 1);
-    let refused = script.ask(50, Claim::mutex(), Mode::Try);
-    script.put(52, What::Refused { op: refused });
+    let refused = script.ask(50, Claim::mutex(), AcquireMode::Try);
+    script.put(52, EventKind::Refused { op: refused });
     script.give_back(100, one);
     script.grant(103, two, 2);
     script.give_back(200, two);
@@ -119,7 +119,7 @@ fn a_writer_beside_a_reader_and_one_permit_too_many_are_found() {
         ],
     ] {
         let mut script = Script::default();
-        let ops: Vec<_> = claims.into_iter().map(|claim| script.ask(0, claim, Mode::Wait)).collect();
+        let ops: Vec<_> = claims.into_iter().map(|claim| script.ask(0, claim, AcquireMode::Wait)).collect();
         for (i, &op) in ops.iter().enumerate() {
             script.grant(5, op, i as u64 + 1);
             script.give_back(10, op);
@@ -133,10 +133,10 @@ fn a_holder_whose_deadline_has_passed_excludes_nobody() {
     let mut script = Script::default();
     let (one, two) = (script.wait(0), script.wait(0));
     script.grant(5, one, 1);
-    script.put(10, What::Blocked { client: one.0 });
+    script.put(10, EventKind::Blocked { client: one.0 });
     script.grant(1_010, two, 2);
     script.give_back(1_050, two);
-    script.put(2_000, What::Unblocked { client: one.0 });
+    script.put(2_000, EventKind::Unblocked { client: one.0 });
     script.lose(2_000, one, 1_000);
     assert_eq!(script.found(), Vec::<&str>::new());
 }
@@ -147,23 +147,23 @@ fn a_refusal_without_anybody_in_the_way_is_found() {
     let one = script.wait(0);
     script.grant(5, one, 1);
     script.give_back(10, one);
-    let refused = script.ask(50, Claim::mutex(), Mode::Try);
-    script.put(52, What::Refused { op: refused });
+    let refused = script.ask(50, Claim::mutex(), AcquireMode::Try);
+    script.put(52, EventKind::Refused { op: refused });
     assert_eq!(script.found(), ["M1b"]);
 }
 
 /// Seed 1971783: its keeper could not leave, and the store had no ttl that ended the entry.
 #[test]
-fn what_a_client_that_stood_still_could_not_leave_is_in_the_way_only_where_sessions_keep_it() {
+fn what_a_paused_client_left_is_in_the_way_only_where_sessions_keep_it() {
     for sessions in [true, false] {
         let mut script = Script { sessions, ..Script::default() };
         let one = script.wait(0);
         script.grant(5, one, 1);
-        script.put(10, What::Returned { op: one, way: Way::Drop, deadline: at(900) });
-        script.put(11, What::Blocked { client: one.0 });
-        script.put(20_000, What::Unblocked { client: one.0 });
-        let refused = script.ask(20_000, Claim::mutex(), Mode::Try);
-        script.put(20_005, What::Refused { op: refused });
+        script.put(10, EventKind::Returned { op: one, way: GiveBack::Drop, deadline: at(900) });
+        script.put(11, EventKind::Blocked { client: one.0 });
+        script.put(20_000, EventKind::Unblocked { client: one.0 });
+        let refused = script.ask(20_000, Claim::mutex(), AcquireMode::Try);
+        script.put(20_005, EventKind::Refused { op: refused });
         let found = if sessions { vec![] } else { vec!["M1b"] };
         assert_eq!(script.found(), found, "sessions: {sessions}");
     }
@@ -186,8 +186,8 @@ fn a_token_that_goes_back_or_comes_twice_is_found() {
 #[test]
 fn a_writer_with_a_smaller_token_than_an_earlier_reader_is_found() {
     let mut script = Script::default();
-    let reader = script.ask(0, Claim::reader(), Mode::Wait);
-    let writer = script.ask(0, Claim::writer(), Mode::Wait);
+    let reader = script.ask(0, Claim::reader(), AcquireMode::Wait);
+    let writer = script.ask(0, Claim::writer(), AcquireMode::Wait);
     script.grant(5, reader, 2);
     script.give_back(10, reader);
     script.grant(13, writer, 1);
@@ -209,7 +209,7 @@ fn a_loss_without_a_fault_is_found() {
     let mut script = Script::default();
     let one = script.wait(0);
     script.grant(5, one, 1);
-    script.put(990, What::Lost { op: one, reason: LostReason::Expired, deadline: at(990) });
+    script.put(990, EventKind::Lost { op: one, reason: LostReason::Expired, deadline: at(990) });
     assert_eq!(script.found(), ["M4"]);
 }
 
@@ -218,7 +218,7 @@ fn a_guard_that_is_held_for_longer_than_it_may_be_is_found() {
     for bound in [(true, Some(Duration::from_millis(500))), (false, None)] {
         let mut script = Script::default();
         let one = script.wait(0);
-        let What::Invoked { renew, max_hold, .. } = &mut script.events[0].what else {
+        let EventKind::Invoked { renew, max_hold, .. } = &mut script.events[0].what else {
             panic!("it was just begun")
         };
         (*renew, *max_hold) = bound;
@@ -233,7 +233,7 @@ fn an_evicted_holder_that_goes_on_is_found() {
     let mut script = Script::default();
     let one = script.wait(0);
     script.grant(5, one, 1);
-    script.put(10, What::Evicted { entry: EntryId::new(0), token: FencingToken::new(1) });
+    script.put(10, EventKind::Evicted { entry: EntryId::new(0), token: FencingToken::new(1) });
     script.give_back(1_100, one);
     assert_eq!(script.found(), ["M4"]);
 }
@@ -243,7 +243,7 @@ fn a_guard_that_is_never_lost_is_found() {
     let mut script = Script::default();
     let one = script.wait(0);
     script.grant(5, one, 1);
-    script.put(10, What::Forgotten { op: one });
+    script.put(10, EventKind::Forgotten { op: one });
     assert_eq!(script.found(), ["M4"]);
 }
 
@@ -266,8 +266,8 @@ fn a_wait_that_never_ends_or_lasts_too_long_is_found() {
     let mut script = Script::default();
     let holder = script.wait(0);
     script.grant(1, holder, 1);
-    let late = script.ask(2, Claim::mutex(), Mode::WaitFor(Duration::from_millis(100)));
-    script.put(150, What::TimedOut { op: late });
+    let late = script.ask(2, Claim::mutex(), AcquireMode::WaitFor(Duration::from_millis(100)));
+    script.put(150, EventKind::TimedOut { op: late });
     script.give_back(200, holder);
     assert_eq!(script.found(), ["M5"]);
 }
@@ -277,7 +277,7 @@ fn a_try_that_waits_is_found() {
     let mut script = Script::default();
     let holder = script.wait(0);
     script.grant(1, holder, 1);
-    let one = script.ask(5, Claim::mutex(), Mode::Try);
+    let one = script.ask(5, Claim::mutex(), AcquireMode::Try);
     script.give_back(90, holder);
     script.grant(92, one, 2);
     script.give_back(95, one);
@@ -303,8 +303,9 @@ fn a_waiter_that_is_passed_is_found() {
 fn a_waiter_that_is_passed_by_one_that_goes_with_it_is_found() {
     let mut script = Script::default();
     let claim = |permits| Claim::semaphore(permits, 3).unwrap();
-    let (first, second) = (script.ask(0, claim(2), Mode::Wait), script.ask(0, claim(1), Mode::Wait));
-    let holder = script.ask(0, claim(2), Mode::Wait);
+    let (first, second) =
+        (script.ask(0, claim(2), AcquireMode::Wait), script.ask(0, claim(1), AcquireMode::Wait));
+    let holder = script.ask(0, claim(2), AcquireMode::Wait);
     script.grant(2, holder, 1);
     script.enqueue(5, first, 3);
     script.enqueue(15, second, 10);
@@ -333,15 +334,15 @@ fn holds(limit: u32) -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
 }
 
 proptest! {
-    /// At each instant the permits of those who believe to hold are added up: that is what M1 says, without the sweep.
+    /// M1 without the sweep: at each instant, the permits of all believed holds are added up.
     #[test]
     fn the_sweep_finds_what_adding_up_at_every_instant_finds(limit in 1..4_u32, seed in holds(3)) {
         let mut script = Script::default();
         let holds: Vec<_> = seed.into_iter().map(|(permits, from, long)| (permits.min(limit), from, from + long)).collect();
         for &(permits, from, until) in &holds {
-            let op = script.ask(0, Claim::semaphore(permits, limit).unwrap(), Mode::Wait);
+            let op = script.ask(0, Claim::semaphore(permits, limit).unwrap(), AcquireMode::Wait);
             script.grant(from, op, 1);
-            script.put(until, What::Returned { op, way: Way::Drop, deadline: at(until) });
+            script.put(until, EventKind::Returned { op, way: GiveBack::Drop, deadline: at(until) });
         }
         let history = script.history();
         let found = !exclusion::check(&history, &history.acquisitions()).is_empty();

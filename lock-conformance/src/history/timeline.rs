@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use lock_core::BootTime;
 
-use super::{Acquisition, Event, Op, What};
+use super::{
+    acquisition::Acquisition,
+    event::{Event, EventKind, Op},
+};
 
 /// What happened in a run, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl History {
     /// When things stopped going wrong; the beginning of time if nothing ever did.
     #[must_use]
     pub fn calm(&self) -> BootTime {
-        let calm = self.events.iter().find(|event| event.what == What::Calm);
+        let calm = self.events.iter().find(|event| event.what == EventKind::Calm);
         match calm {
             Some(calm) if !self.faultless => calm.at,
             _ => BootTime::new(Duration::ZERO),

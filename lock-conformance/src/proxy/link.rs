@@ -1,4 +1,4 @@
-//! [`Link`]: one connection of a client, and the one to the server that it is passed on to.
+//! [`Link`]: a connection of a client, and its connection to the server.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,31 +9,31 @@ use tokio::{
 };
 
 use super::{
-    Newcomers, Way,
-    book::Book,
+    connection_table::ConnectionTable,
+    orders::{Newcomers, Way},
     pump::{Pump, pump},
 };
 
-/// How long a server that is not there is waited for.
+/// How long to wait for a server that does not accept connections.
 const AWAITED: Duration = Duration::from_secs(3);
 
 pub(super) struct Link {
-    book: Arc<Book>,
+    table: Arc<ConnectionTable>,
     id: u64,
     reset: Arc<Notify>,
     newcomers: Newcomers,
 }
 
 impl Link {
-    pub(super) fn new(book: Arc<Book>, newcomers: Newcomers) -> Self {
-        let (id, reset) = book.open();
-        Self { book, id, reset, newcomers }
+    pub(super) fn new(table: Arc<ConnectionTable>, newcomers: Newcomers) -> Self {
+        let (id, reset) = table.open();
+        Self { table, id, reset, newcomers }
     }
 
-    /// Passes on what comes, until both sides have ended or the connection is reset.
+    /// Forwards bytes until both sides have ended or the connection is reset.
     pub(super) async fn run(self, mut client: TcpStream, address: SocketAddr) {
         let Ok(mut server) = self.connect(address).await else {
-            // What a server that is down would do.
+            // As a server that is down would do.
             return abort(&client);
         };
         for stream in [&client, &server] {
@@ -43,7 +43,7 @@ impl Link {
         let over = {
             let (from_client, to_client) = client.split();
             let (from_server, to_server) = server.split();
-            let link = |way| Pump { book: &self.book, id: self.id, way };
+            let link = |way| Pump { table: &self.table, id: self.id, way };
             tokio::select! {
                 ((), ()) = async {
                     tokio::join!(
@@ -74,12 +74,12 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.book.close(self.id);
+        self.table.close(self.id);
     }
 }
 
-/// Makes the end of a connection a reset.
+/// Makes closing the connection a reset.
 pub(super) fn abort(stream: &TcpStream) {
-    // If it is gone already, there is nobody to tell.
+    // It may be gone already.
     let _ = stream.set_zero_linger();
 }

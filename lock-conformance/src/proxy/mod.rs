@@ -1,89 +1,37 @@
-//! [`Proxy`]: stands between a client and its server, and does what networks do.
+//! [`Proxy`]: a TCP proxy that injects network faults.
 
-mod book;
+mod connection_table;
 mod link;
+mod orders;
 mod pump;
 
 use std::{
     net::{self, SocketAddr},
     sync::Arc,
     thread,
-    time::Duration,
 };
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
-use self::{book::Book, link::Link};
-use crate::Gate;
+pub use self::orders::{Flow, Links, Newcomers, Way};
+use self::{connection_table::ConnectionTable, link::Link};
 
-/// A TCP proxy in front of a server. It runs on a thread of its own, and passes on what it is given until it has
-/// [orders](Self::order). Dropping it breaks all connections that it has.
+/// A TCP proxy in front of a server. It runs on its own thread, and forwards everything until it is given
+/// [orders](Self::order). Dropping it breaks all its connections.
 ///
-/// It knows nothing of any protocol, so it cannot lose one request and let the next one pass: from the first byte that is
-/// lost on a connection, all that follow in that direction are lost too, as they are in a network. A
-/// [`Relay`](crate::Relay) knows the protocol.
+/// It knows no protocol, so it cannot lose one request and forward the next: once a byte is lost on a connection, all that
+/// follow in that direction are lost too, as in a network. A [`Relay`](crate::Relay) knows the protocol.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    book: Arc<Book>,
+    table: Arc<ConnectionTable>,
     /// The thread ends when this is dropped.
     _running: oneshot::Sender<()>,
 }
 
-/// Which connections an order is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Links {
-    /// Those there are, and those to come.
-    All,
-    /// Those there are. New ones are not touched.
-    Open,
-    /// Those there are, but for those that hints come on. There are none where [hints and commands share](Proxy::is_shared) them:
-    /// such an order would change nothing, so it panics.
-    OpenCommands,
-    /// Those that hints come on, also those to come.
-    Hints,
-    /// Those there are that hints come on. New ones are not touched.
-    OpenHints,
-}
-
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// From the client to the server.
-    Requests,
-    /// From the server to the client.
-    Replies,
-}
-
-/// What becomes of the bytes that go one way.
-#[derive(Clone, Debug)]
-pub enum Flow {
-    /// They arrive.
-    Pass,
-    /// They arrive later by this time.
-    Delay(Duration),
-    /// They arrive when the gate opens, in order with all that comes after them, even if whoever sent them is gone.
-    Hold(Gate),
-    /// They are lost, and with them all that follow on the connection.
-    Lose,
-    /// So many of them arrive; at the next one, the connection is reset on both sides.
-    Cut(usize),
-}
-
-/// What becomes of a connection that a client opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Newcomers {
-    /// It is served.
-    Serve,
-    /// It is served as soon as the server takes it, which may be some seconds later.
-    Await,
-    /// It is reset at once.
-    Refuse,
-}
-
 impl Proxy {
-    /// A proxy on a free port of the loopback interface. `carries_hints` tells, by what a client has sent on a connection
-    /// so far, whether hints come on it.
+    /// A proxy on a free port of the loopback interface. `carries_hints` gets what a client has sent on a connection so far, and tells
+    /// whether the connection carries hints.
     ///
     /// # Panics
     /// If there is no free port, or no thread can be started.
@@ -94,9 +42,9 @@ impl Proxy {
         let address = listener.local_addr().expect("a listener has an address");
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be started");
-        let book = Arc::new(Book::new(carries_hints));
+        let table = Arc::new(ConnectionTable::new(carries_hints));
         let (running, over) = oneshot::channel::<()>();
-        let serving = serve(listener, server, Arc::clone(&book));
+        let serving = serve(listener, server, Arc::clone(&table));
         let thread = thread::Builder::new().name("proxy".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -107,31 +55,31 @@ impl Proxy {
             });
         });
         thread.expect("a thread can be started");
-        Self { address, book, _running: running }
+        Self { address, table, _running: running }
     }
 
-    /// Whether hints come on the connections that commands go over, so that neither can be hurt alone.
+    /// Whether hints and commands share connections, so that neither can be disturbed alone.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.book.is_shared()
+        self.table.is_shared()
     }
 
-    /// Where clients connect to.
+    /// The address for clients to connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Says what becomes of all bytes that have not been read yet. What has been read before keeps to what was ordered
-    /// then. Where bytes were lost, nothing but [`reset`](Self::reset) has an effect any more.
+    /// Decides what happens to bytes that the proxy has not read yet. Bytes that it has read follow the order at that time. On a
+    /// connection that has lost bytes, only [`reset`](Self::reset) has an effect.
     ///
     /// # Panics
-    /// If it is for [`Links::OpenCommands`], and [hints and commands share](Self::is_shared) connections.
+    /// With [`Links::OpenCommands`] if [hints and commands share](Self::is_shared) connections.
     pub fn order(&self, links: Links, way: Way, flow: &Flow) {
-        self.book.order(links, way, flow);
+        self.table.order(links, way, flow);
     }
 
-    /// Half-open: nothing comes through in either direction, and nobody is told.
+    /// Makes connections half-open: nothing comes through in either direction, and neither side is told.
     ///
     /// # Panics
     /// As [`order`](Self::order).
@@ -145,70 +93,70 @@ impl Proxy {
     /// # Panics
     /// As [`order`](Self::order).
     pub fn reset(&self, links: Links) {
-        self.book.reset(links);
+        self.table.reset(links);
     }
 
-    /// Says what becomes of the connections to come.
+    /// Decides what happens to new connections.
     pub fn newcomers(&self, newcomers: Newcomers) {
-        self.book.lock().newcomers = newcomers;
+        self.table.lock().newcomers = newcomers;
     }
 
-    /// Takes back all orders. Connections that have lost bytes stay as they are.
+    /// Removes all orders. Connections that have lost bytes stay as they are.
     pub fn heal(&self) {
         self.order(Links::All, Way::Requests, &Flow::Pass);
         self.order(Links::All, Way::Replies, &Flow::Pass);
         self.newcomers(Newcomers::Serve);
     }
 
-    /// How many connections were opened so far. Those that were [refused](Self::refused) are not counted.
+    /// How many connections were opened so far, [refused](Self::refused) ones not counted.
     #[must_use]
     pub fn opened(&self) -> u64 {
-        self.book.lock().opened
+        self.table.lock().opened
     }
 
     /// How many connections were refused so far, as [`Newcomers::Refuse`] says.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.book.lock().refused
+        self.table.lock().refused
     }
 
-    /// How many bytes came so far, from clients and from the server.
+    /// How many bytes were received so far, from clients and from the server.
     #[must_use]
     pub fn passed(&self) -> u64 {
-        self.book.lock().read
+        self.table.lock().read
     }
 
-    /// How many connections there are now.
+    /// How many connections are open.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.book.lock().links.len()
+        self.table.lock().links.len()
     }
 
-    /// How many connections carry hints now.
+    /// How many of the open connections carry hints.
     #[must_use]
     pub fn hinting(&self) -> usize {
-        self.book.lock().links.values().filter(|link| link.hints).count()
+        self.table.lock().links.values().filter(|link| link.hints).count()
     }
 
-    /// Whether the server has carried out all that reached it from clients that are gone: it has closed those
-    /// connections. Those that lost bytes on the way are not counted, for they do not end.
+    /// Whether the server has carried out all requests that reached it from clients that are gone: it has closed those connections.
+    /// Connections that have lost bytes are not counted, since they do not end.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.book.lock().links.values().all(|link| !link.is_draining())
+        self.table.lock().links.values().all(|link| !link.is_draining())
     }
 }
 
-async fn serve(listener: net::TcpListener, server: SocketAddr, book: Arc<Book>) {
+async fn serve(listener: net::TcpListener, server: SocketAddr, table: Arc<ConnectionTable>) {
     let listener = TcpListener::from_std(listener).expect("a listener that does not block can be used here");
     loop {
-        // A client may be gone before it is taken in.
+        // A client may be gone before it is accepted.
         let Ok((client, _)) = listener.accept().await else { continue };
-        let newcomers = book.arrival();
+        let newcomers = table.arrival();
         if newcomers == Newcomers::Refuse {
             link::abort(&client);
             continue;
         }
-        let link = Link::new(Arc::clone(&book), newcomers);
+        let link = Link::new(Arc::clone(&table), newcomers);
         tokio::spawn(link.run(client, server));
     }
 }

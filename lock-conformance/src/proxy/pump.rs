@@ -8,18 +8,18 @@ use tokio::{
 };
 
 use super::{
-    Flow, Way,
-    book::{Book, Fate},
+    connection_table::{ConnectionTable, Fate},
+    orders::{Flow, Way},
 };
 
 #[derive(Clone, Copy)]
 pub(super) struct Pump<'a> {
-    pub(super) book: &'a Book,
+    pub(super) table: &'a ConnectionTable,
     pub(super) id: u64,
     pub(super) way: Way,
 }
 
-/// Bytes on their way. None are the end.
+/// Bytes on their way. No bytes mean the end of the stream.
 struct Parcel {
     bytes: Vec<u8>,
     read: Instant,
@@ -28,7 +28,7 @@ struct Parcel {
     cut: bool,
 }
 
-/// Passes on what comes, as it was ordered, until its end.
+/// Forwards bytes, as ordered, until the end of the stream.
 pub(super) async fn pump(pump: Pump<'_>, from: ReadHalf<'_>, to: WriteHalf<'_>) {
     let (sender, parcels) = unbounded_channel();
     tokio::join!(pump.read(from, sender), pump.deliver(parcels, to));
@@ -41,7 +41,7 @@ impl Pump<'_> {
             // A connection that is broken has ended.
             let len = from.read(&mut buffer).await.unwrap_or(0);
             let (mut bytes, read) = (buffer[..len].to_vec(), Instant::now());
-            let parcel = match self.book.judge(self.id, self.way, &bytes) {
+            let parcel = match self.table.judge(self.id, self.way, &bytes) {
                 Fate::Lost => None,
                 Fate::Flows(flow) => Some(Parcel { bytes, read, flow, cut: false }),
                 Fate::Cut(left) => {
@@ -64,10 +64,10 @@ impl Pump<'_> {
                 Flow::Hold(gate) => gate.pass().await,
                 Flow::Pass | Flow::Lose | Flow::Cut(_) => {}
             }
-            // Whoever is gone gets nothing, and the others go on.
+            // A receiver that is gone gets nothing; the other direction goes on.
             let _ = to.write_all(&bytes).await;
-            if cut && let Some(row) = self.book.lock().links.get(&self.id) {
-                row.reset.notify_one();
+            if cut && let Some(connection) = self.table.lock().links.get(&self.id) {
+                connection.reset.notify_one();
             } else if bytes.is_empty() {
                 let _ = to.shutdown().await;
             }

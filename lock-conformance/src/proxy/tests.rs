@@ -3,11 +3,11 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::*;
-use crate::Port;
+use crate::{Gate, Port};
 
 const SOON: Duration = Duration::from_secs(5);
 /// Long enough for what must not come to have come.
@@ -186,7 +186,7 @@ fn orders_keep_to_the_connections_that_they_are_for() {
 
 #[test]
 #[should_panic(expected = "hints and commands share connections here")]
-fn an_order_for_commands_alone_is_refused_where_they_share_their_connections() {
+fn an_order_for_commands_alone_is_refused_where_connections_are_shared() {
     let (server, _) = echo();
     Proxy::start(server, |_| true).silence(Links::OpenCommands);
 }

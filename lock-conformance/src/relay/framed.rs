@@ -1,13 +1,9 @@
-//! [`Framed`]: requests and answers that follow each other in a stream of bytes.
+//! [`Framed`]: a [`Framing`] for protocols of frames in a stream of bytes.
 
-use std::{
-    collections::VecDeque,
-    fmt, io, mem,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, fmt, io, mem, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -17,29 +13,29 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-use super::{Framing, Traffic};
+use super::{framing::Framing, traffic::Traffic};
 use crate::Gate;
 
-/// Where the frames of one connection end, and what they are. It is given all bytes of a connection in their order, of
-/// either direction for itself, and may remember what it needs.
+/// Where the frames of one connection end, and what they are. It gets all bytes of the connection in order, each direction separately,
+/// and may keep state.
 pub trait Frames: Send {
-    /// The first frame of what a client has sent behind those that it was shown before. `None` if it is not whole.
+    /// The next frame of what a client has sent. `None` if it is not complete.
     ///
     /// # Errors
-    /// If that cannot be told.
+    /// If the bytes are not of the protocol.
     fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>>;
 
-    /// The same for what a server has sent.
+    /// The next frame of what a server has sent. `None` if it is not complete.
     ///
     /// # Errors
-    /// If that cannot be told.
+    /// If the bytes are not of the protocol.
     fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>>;
 }
 
-/// So many bytes, and what they are.
+/// A number of bytes, and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<T> {
-    /// How many bytes. Never none.
+    /// How many bytes, at least one.
     pub len: usize,
     /// What they are.
     pub what: T,
@@ -48,41 +44,40 @@ pub struct Frame<T> {
 /// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A request of this name, which is answered after all that were sent before it.
+    /// A request of this name. Requests are answered in order.
     Ask(String),
-    /// What is not answered, or not as requests are. It is passed on, and not sent twice.
+    /// Something that gets no answer. It is forwarded, and not sent twice.
     Aside,
 }
 
 /// What a server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A part of the answer to the oldest request that is not answered.
+    /// A part of the answer to the oldest open request.
     Part,
     /// The end of its answer.
     End,
-    /// The end of its answer; but with the next requests it is one step, which is sent a second time as a whole: a
-    /// transaction.
+    /// The end of its answer inside a transaction: the request is sent for the second time together with those that follow.
     Turn,
-    /// Something that is worth a look. It answers nothing.
+    /// A hint. It answers nothing.
     Hint,
     /// Something else that answers nothing.
     Aside,
 }
 
-/// A [`Framing`] by [`Frames`], which are made anew for each connection. What a client sends twice goes over a second
-/// connection, from its first request on.
+/// A [`Framing`] by [`Frames`], which are created for each connection. Second copies of requests go over a second connection, from the
+/// client's first request on.
 pub struct Framed(pub fn() -> Box<dyn Frames>);
 
-/// Requests that are sent a second time together, by their names.
+/// Requests that are sent for the second time together, with their names.
 #[derive(Debug, Default)]
 struct Unit(Vec<(String, Vec<u8>)>);
 
-/// What was asked on a connection, and what of it is not answered.
+/// The open requests of a connection.
 struct Exchange {
     frames: Box<dyn Frames>,
     asked: VecDeque<(String, Vec<u8>)>,
-    /// Those of a step that is not over.
+    /// Those of a transaction that is not over.
     unit: Unit,
 }
 
@@ -90,13 +85,13 @@ struct Exchange {
 #[derive(Debug)]
 struct Parcel {
     bytes: Vec<u8>,
-    /// What they have to pass.
+    /// The gate that they have to pass.
     gate: Option<Gate>,
-    /// What is to be sent a second time before.
+    /// The requests to send for the second time before.
     unit: Option<Unit>,
 }
 
-/// The connection on which everything arrives once more. Nobody gets its answers.
+/// The connection for second copies. Its answers are dropped.
 struct Second {
     frames: Box<dyn Frames>,
     server: TcpStream,
@@ -143,7 +138,7 @@ async fn requests(
     let mut read = Vec::new();
     loop {
         let len = from.read_buf(&mut read).await?;
-        let whole = lock(exchange).take_requests(&read, traffic)?;
+        let whole = exchange.lock().take_requests(&read, traffic)?;
         to.write_all(&read[..whole]).await?;
         read.drain(..whole);
         if len == 0 {
@@ -162,8 +157,8 @@ async fn replies(
     let (mut read, mut answer) = (Vec::new(), Vec::new());
     loop {
         let len = from.read_buf(&mut read).await?;
-        while let Some(parcel) = lock(exchange).take_answer(&mut read, &mut answer, traffic)? {
-            // Whoever delivers them ends this if it ends.
+        while let Some(parcel) = exchange.lock().take_answer(&mut read, &mut answer, traffic)? {
+            // If the delivery has ended, so does this.
             let _ = parcels.send(parcel);
         }
         if len == 0 {
@@ -196,7 +191,7 @@ async fn deliver(
 }
 
 impl Exchange {
-    /// Takes note of whole requests, and says how long they are.
+    /// Takes note of complete requests, and returns their length.
     fn take_requests(&mut self, sent: &[u8], traffic: &Traffic) -> io::Result<usize> {
         let mut whole = 0;
         while let Some(Frame { len, what }) =
@@ -211,7 +206,7 @@ impl Exchange {
         Ok(whole)
     }
 
-    /// What is to be delivered next of what the server has sent.
+    /// The next parcel of what the server has sent.
     fn take_answer(
         &mut self,
         sent: &mut Vec<u8>,
@@ -221,7 +216,7 @@ impl Exchange {
         while let Some(Frame { len, what }) =
             self.frames.answer(sent).map_err(|error| traffic.fault(&error))?
         {
-            // What comes in the middle of an answer stays there.
+            // A hint in the middle of an answer stays there.
             let within = !answer.is_empty();
             answer.extend(sent.drain(..len));
             match what {
@@ -244,7 +239,7 @@ impl Exchange {
         Ok(None)
     }
 
-    /// Puts the oldest request into the unit.
+    /// Moves the oldest request into the unit.
     fn answered(&mut self) -> Option<String> {
         let (name, request) = self.asked.pop_front()?;
         self.unit.0.push((name.clone(), request));
@@ -253,7 +248,7 @@ impl Exchange {
 }
 
 impl Second {
-    /// Sends what was sent before, and returns when all of it is answered in full.
+    /// Sends the requests, and waits until all of them are answered in full.
     async fn repeat(&mut self, requests: &[(String, Vec<u8>)]) -> io::Result<()> {
         for (_, request) in requests {
             self.frames.request(request)?;
@@ -263,7 +258,7 @@ impl Second {
         loop {
             while let Some(Frame { len, what }) = self.frames.answer(&self.heard)? {
                 self.heard.drain(..len);
-                // Nothing else answers anything.
+                // Nothing else ends an answer.
                 left -= usize::from(matches!(what, Answer::End | Answer::Turn));
                 if left == 0 {
                     return Ok(());
@@ -274,11 +269,6 @@ impl Second {
             }
         }
     }
-}
-
-fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
-    // It is of no use any more if something panicked while it was held, but nothing is wrong with it.
-    exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Framed {

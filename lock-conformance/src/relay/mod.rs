@@ -1,4 +1,4 @@
-//! [`Relay`]: stands between a client and its server, and knows what they say to each other.
+//! [`Relay`]: a proxy that understands the protocol between a client and its server.
 
 mod framed;
 mod framing;
@@ -21,11 +21,11 @@ pub use self::{
 };
 use crate::Gate;
 
-/// A proxy that tells requests and answers apart, which a [`Proxy`](crate::Proxy) cannot. It runs on a thread of its own.
-/// Dropping it breaks all connections that it has.
+/// A proxy that tells requests and answers apart, which a [`Proxy`](crate::Proxy) cannot. It runs on its own thread.
+/// Dropping it breaks all its connections.
 ///
-/// No timer decides what it does. If what it was told to do cannot be done, that is a fault of the harness, and
-/// [`watch`](Self::watch) says so.
+/// Nothing that it does depends on a timer. If it cannot do what it was told, the harness is at fault, and
+/// [`watch`](Self::watch) reports it.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -35,7 +35,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay on a free port of the loopback interface that passes everything on.
+    /// A relay on a free port of the loopback interface that forwards everything.
     ///
     /// # Panics
     /// If there is no free port, or no thread can be started.
@@ -44,8 +44,8 @@ impl Relay {
         Self::of(server, framing, Traffic::new(false))
     }
 
-    /// The same, and each request reaches the server twice: again, on a connection beside the client's, when the first was
-    /// answered, and the client has its answer only when the second was answered, too, and in full.
+    /// The same, but every request reaches the server twice. When the first one is answered, the request is sent again on another
+    /// connection. The client gets its answer only after the second one was answered in full as well.
     ///
     /// # Panics
     /// As [`start`](Self::start) does.
@@ -66,7 +66,7 @@ impl Relay {
         let thread = thread::Builder::new().name("relay".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    // The relay is dropped: there is nobody to tell.
+                    // The relay was dropped.
                     _ = over => {}
                     () = serving => {}
                 }
@@ -76,14 +76,14 @@ impl Relay {
         Self { address, traffic, _running: running }
     }
 
-    /// Where clients connect to.
+    /// The address for clients to connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Keeps every answer from its client until the gate opens. Requests arrive, and so do hints that the server sends
-    /// beside its answers; where both come in one stream of bytes, what was said behind an answer stays behind it.
+    /// Holds every answer until the gate opens. Requests arrive, and so do hints that the server sends beside its answers. Where both
+    /// share one stream of bytes, what follows an answer stays behind it.
     pub fn hold(&self, gate: &Gate) {
         self.traffic.hold(gate);
     }
@@ -91,13 +91,13 @@ impl Relay {
     /// How many requests of each name were sent so far.
     #[must_use]
     pub fn asked(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().asked.clone()
+        self.traffic.counts().asked.clone()
     }
 
     /// How many requests of each name have reached the server twice, and were answered twice.
     #[must_use]
     pub fn doubled(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().doubled.clone()
+        self.traffic.counts().doubled.clone()
     }
 
     /// Waits until every request that was sent so far has reached the server twice, and was answered twice.
@@ -111,8 +111,8 @@ impl Relay {
         let end = Instant::now() + within;
         loop {
             let (asked, doubled) = {
-                let book = self.traffic.book();
-                (book.asked.clone(), book.doubled.clone())
+                let counts = self.traffic.counts();
+                (counts.asked.clone(), counts.doubled.clone())
             };
             if asked == doubled {
                 return;
@@ -129,19 +129,19 @@ impl Relay {
     /// How many answers to requests of each name were kept at a gate.
     #[must_use]
     pub fn held(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().held.clone()
+        self.traffic.counts().held.clone()
     }
 
     /// How many hints the server has sent.
     #[must_use]
     pub fn hints(&self) -> u64 {
-        self.traffic.book().hints
+        self.traffic.counts().hints
     }
 
-    /// Goes on with what relies on this relay for as long as it does what it was told.
+    /// Runs work that relies on this relay, unless the relay fails.
     ///
     /// # Panics
-    /// With what the relay could not do.
+    /// If the relay fails, with the reason.
     ///
     /// # Cancel safety
     /// That of `work`.
@@ -162,13 +162,13 @@ async fn serve(
 ) {
     let listener = TcpListener::from_std(listener).expect("a listener that does not block can be used here");
     loop {
-        // A client may be gone before it is taken in.
+        // A client may be gone before it is accepted.
         let Ok((client, _)) = listener.accept().await else { continue };
         // Only about speed.
         let _ = client.set_nodelay(true);
         let (framing, traffic) = (Arc::clone(&framing), Arc::clone(&traffic));
         tokio::spawn(async move {
-            // What ends with an error ends the connection, as it would end without a relay.
+            // An error ends the connection, as it would without a relay.
             let _ = framing.serve(client, server, traffic).await;
         });
     }

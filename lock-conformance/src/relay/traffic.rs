@@ -1,32 +1,26 @@
-//! [`Traffic`]: what a relay is to do, and what it has done.
+//! [`Traffic`]: what a relay has to do, and what it has done.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Display,
-    io,
-    net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Display, io, net::SocketAddr, time::Duration};
 
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::Gate;
 
-/// A server that has not answered after this time never will: then the harness has failed. Nothing else depends on it.
+/// A server that has not answered after this time never will. Then the harness has failed. Nothing else depends on this time.
 const NEVER: Duration = Duration::from_secs(30);
 
-/// What all connections of a [`Relay`](super::Relay) share. Its [`Framing`](super::Framing) tells it what goes by.
+/// What all connections of a [`Relay`](super::Relay) share. The [`Framing`](super::Framing) reports requests, answers and hints to it.
 #[derive(Debug)]
 pub struct Traffic {
     doubles: bool,
     never: Duration,
-    book: Mutex<Book>,
+    counts: Mutex<Counts>,
     failure: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Counts {
     pub(super) asked: BTreeMap<String, u64>,
     pub(super) doubled: BTreeMap<String, u64>,
     pub(super) held: BTreeMap<String, u64>,
@@ -36,7 +30,7 @@ pub(super) struct Book {
 
 impl Traffic {
     pub(super) fn new(doubles: bool) -> Self {
-        Self { doubles, never: NEVER, book: Mutex::default(), failure: watch::Sender::new(None) }
+        Self { doubles, never: NEVER, counts: Mutex::default(), failure: watch::Sender::new(None) }
     }
 
     /// With less patience, for tests of the relay itself.
@@ -45,23 +39,23 @@ impl Traffic {
         Self { never, ..Self::new(true) }
     }
 
-    /// Whether every request is to reach the server twice.
+    /// Whether every request has to reach the server twice.
     #[must_use]
     pub fn doubles(&self) -> bool {
         self.doubles
     }
 
-    /// A request is passed on.
+    /// Counts a request that is forwarded.
     pub fn asked(&self, name: &str) {
-        count(&mut self.book().asked, name);
+        count(&mut self.counts().asked, name);
     }
 
-    /// A hint has come from the server.
+    /// Counts a hint from the server.
     pub fn hint(&self) {
-        self.book().hints += 1;
+        self.counts().hints += 1;
     }
 
-    /// Waits until a request that is sent a second time is answered in full. If it is not, the relay has failed.
+    /// Waits until a request that is sent for the second time is answered in full. If it is not, the relay fails.
     ///
     /// # Errors
     /// Why it is not.
@@ -80,15 +74,15 @@ impl Traffic {
         Err(self.fault(&failure))
     }
 
-    /// A request was answered twice.
+    /// Counts a request that was answered twice.
     pub(super) fn doubled(&self, name: &str) {
-        count(&mut self.book().doubled, name);
+        count(&mut self.counts().doubled, name);
     }
 
-    /// Opens the connection on which requests are sent a second time. If there is none, the relay has failed.
+    /// Opens the connection on which requests are sent for the second time. If it cannot, the relay fails.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it cannot be opened.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -100,7 +94,7 @@ impl Traffic {
         connected.map_err(|error| self.fault(&format_args!("there is no second connection: {error}")))
     }
 
-    /// The relay cannot do what it was told, which is no fault of the store. The error is for the connection.
+    /// Records that the relay cannot do what it was told, which is no fault of the store. The error is for the connection.
     pub fn fault(&self, failure: &dyn Display) -> io::Error {
         let failure = failure.to_string();
         // The first tells why the others happened.
@@ -108,22 +102,22 @@ impl Traffic {
         io::Error::other(failure)
     }
 
-    /// An answer has come. It has to pass this gate, if there is one.
+    /// The gate that an answer has to pass, if there is one.
     #[must_use]
     pub fn gate(&self, name: &str) -> Option<Gate> {
-        let mut book = self.book();
-        let gate = book.gate.clone();
+        let mut counts = self.counts();
+        let gate = counts.gate.clone();
         if gate.is_some() {
-            count(&mut book.held, name);
+            count(&mut counts.held, name);
         }
         gate
     }
 
     pub(super) fn hold(&self, gate: &Gate) {
-        self.book().gate = Some(gate.clone());
+        self.counts().gate = Some(gate.clone());
     }
 
-    /// What went wrong, as soon as something has.
+    /// Waits until something goes wrong, and says what.
     pub(super) async fn failure(&self) -> String {
         let mut failure = self.failure.subscribe();
         // The sender lives in `self`, so that there is always an answer.
@@ -131,9 +125,8 @@ impl Traffic {
         failed.ok().and_then(|failure| failure.clone()).unwrap_or_default()
     }
 
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while it is held.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock()
     }
 }
 

@@ -1,11 +1,12 @@
-//! [`ClientClocks`]: a store that judges the leases of semaphores by the clock of whoever asks.
+//! [`ClientClocks`]: a store that judges the leases of semaphores by the clock of the client that sends the request.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use async_trait::async_trait;
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Backend, BackendError, BootTime, Clock, Creates, Departure, Entry, EntryId, Kind, Lease, Memory, Renewal,
     Standing, Step, WaitMode, testing::VirtualClock,
@@ -58,8 +59,7 @@ impl ClientClocks {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,20 +1,20 @@
 //! Seeded runs of the real engine and the real keeper, on simulated time and wires, with every history checked.
 //!
-//! A seed decides everything: how many clients there are and how fast their clocks run, which locks they take, for how
-//! long and how they end, what is lost, late, repeated and refused on the wire, who is blocked, who crashes, whom an
-//! operator evicts, and whether entries end by their ttl or live as long as the session of their client. [`run`] carries
-//! it out over [`Memory`](lock_core::Memory), lets everything end, and checks what the clients saw
-//! ([`history`](crate::history)) and what is left behind in the store and in the clients (M7).
+//! A seed decides everything: the number of clients and the speed of their clocks, which locks they take, for how long, and how they
+//! give them back, which messages are lost, late, repeated and refused, which clients are blocked or crash, which entries an operator
+//! evicts, and whether entries expire by their ttl or with the session of their client. [`run`] executes the seed over
+//! [`Memory`](lock_core::Memory), lets everything end, and checks what the clients saw ([`history`](crate::history)) and what is left
+//! in the store and in the clients (M7).
 //!
-//! [`run_broken`] does the same with a bug put in, to see that it is found.
+//! [`run_with_bug`] does the same with a bug, to check that it is found.
 
-mod broken;
+mod bugs;
 mod client_clocks;
+mod leak_check;
 mod observer;
 mod plan;
 mod recorder;
 mod report;
-mod residue;
 mod sessions;
 mod worker;
 
@@ -26,23 +26,20 @@ use lock_core::{
 };
 use tokio::task::JoinHandle;
 
+pub use self::{bugs::Bug, report::Report};
 use self::{
-    broken::Breaks,
+    bugs::BugLayer,
     client_clocks::ClientClocks,
     observer::Observer,
-    plan::{Disturbance, Plan},
+    plan::{CALM, Disturbance, Plan},
     recorder::Recorder,
     sessions::Sessions,
     worker::Worker,
 };
-pub use self::{broken::Broken, report::Report};
 use crate::{
     Layered,
-    history::{What, check},
+    history::{EventKind, check},
 };
-
-/// From when on nothing goes wrong any more.
-const CALM: Duration = Duration::from_secs(12);
 
 /// Everything that waits then has had far more time than it can need.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -55,43 +52,43 @@ pub fn run(seed: u64) -> Report {
 
 /// Runs a seed with a bug.
 #[must_use]
-pub fn run_broken(seed: u64, broken: Broken) -> Report {
-    simulate(seed, Some(broken))
+pub fn run_with_bug(seed: u64, bug: Bug) -> Report {
+    simulate(seed, Some(bug))
 }
 
 /// What is put between a client and its wire.
 type InClient = dyn Fn(Arc<dyn Backend>, &VirtualClock) -> Arc<dyn Backend> + Send + Sync;
 
-fn simulate(seed: u64, broken: Option<Broken>) -> Report {
+fn simulate(seed: u64, bug: Option<Bug>) -> Report {
     let plan = Plan::new(seed);
     let mut simulation = Simulation::new(seed);
     let mut in_client: Box<InClient> = Box::new(|backend, _| backend);
-    match broken {
-        Some(Broken::SemaphoreOnClientClocks) => {
+    match bug {
+        Some(Bug::SemaphoreOnClientClocks) => {
             let clocks = Arc::new(ClientClocks::default());
             let store = Arc::clone(&clocks);
             simulation = simulation.over(move |clock| store.store(clock));
             in_client = Box::new(move |backend, clock| clocks.client(backend, clock));
         }
-        Some(broken) if broken.is_in_the_store() => {
+        Some(bug) if bug.is_in_the_store() => {
             simulation = simulation.over(move |clock| {
                 let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
-                Arc::new(Layered::new(store, Arc::new(Breaks::new(broken, clock))))
+                Arc::new(Layered::new(store, Arc::new(BugLayer::new(bug, clock))))
             });
         }
         _ if plan.sessions => simulation = simulation.over(|clock| Arc::new(Sessions::new(clock))),
         _ => {}
     }
-    if let Some(broken) = broken.filter(|broken| !broken.is_in_the_store()) {
+    if let Some(bug) = bug.filter(|bug| !bug.is_in_the_store()) {
         in_client = Box::new(move |backend, clock| {
-            Arc::new(Layered::new(backend, Arc::new(Breaks::new(broken, Arc::new(clock.clone())))))
+            Arc::new(Layered::new(backend, Arc::new(BugLayer::new(bug, Arc::new(clock.clone())))))
         });
     }
     let (recorder, mut violations) = simulation.run(async |sim| {
         let recorder = Arc::new(Recorder::new(sim.clone()));
-        let residue = act(&sim, &plan, &recorder, &*in_client).await;
-        recorder.put(What::End);
-        (recorder, residue)
+        let left = act(&sim, &plan, &recorder, &*in_client).await;
+        recorder.put(EventKind::End);
+        (recorder, left)
     });
     let history = plan.history(recorder.events());
     violations.extend(check(&history));
@@ -122,8 +119,8 @@ async fn act(
     for client in &clients {
         client.set_faults(Faults { per_mille: 0, ..plan.faults });
     }
-    recorder.put(What::Calm);
-    // Those who are still there take every lock once more.
+    recorder.put(EventKind::Calm);
+    // The clients that are left take every lock once more.
     let crashed = plan.crashed();
     for (number, client) in clients.iter().enumerate().filter(|(number, _)| !crashed.contains(number)) {
         let worker = Worker::new(number, client, recorder, &plan.locks);
@@ -131,10 +128,10 @@ async fn act(
     }
     let waiting = join(workers.into_iter().filter(|(number, _)| !crashed.contains(number)));
     if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-        // The histories of those who wait for ever tell.
+        // A task that waits for ever shows in its history.
         return Vec::new();
     }
-    residue::left_behind(sim, plan, recorder, clients).await
+    leak_check::left_behind(sim, plan, recorder, clients).await
 }
 
 fn connect(sim: &Sim, fast_by: i32, recorder: &Arc<Recorder>, in_client: &InClient) -> SimClient {
@@ -160,10 +157,10 @@ async fn disturb(sim: &Sim, plan: &Plan, recorder: &Recorder, clients: &[Arc<Sim
         match *disturbance {
             Disturbance::Block(client) => {
                 clients[client].block();
-                recorder.put(What::Blocked { client });
+                recorder.put(EventKind::Blocked { client });
             }
             Disturbance::Unblock(client) => {
-                recorder.put(What::Unblocked { client });
+                recorder.put(EventKind::Unblocked { client });
                 clients[client].unblock();
             }
             Disturbance::Crash(client) => {

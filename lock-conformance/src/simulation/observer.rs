@@ -1,15 +1,13 @@
 //! [`Observer`]: writes down when entries are in their queues.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode};
 
 use super::recorder::Recorder;
-use crate::{Layer, history::What};
+use crate::{Layer, history::EventKind};
 
 /// A layer that changes nothing.
 #[derive(Debug)]
@@ -35,14 +33,14 @@ impl Layer for Observer {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         let now = self.recorder.sim().now();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(entry.id).or_insert(Some(now));
+        self.asked.lock().entry(entry.id).or_insert(Some(now));
         let standing = store.enter(entry, step, wait).await?;
         if let Standing::Admitted { .. } | Standing::Waiting { .. } = standing {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.asked.lock();
             let sent = asked.insert(entry.id, None).flatten();
             drop(asked);
             if let Some(sent) = sent {
-                self.recorder.put(What::Enqueued { entry: entry.id, sent });
+                self.recorder.put(EventKind::Enqueued { entry: entry.id, sent });
             }
         }
         Ok(standing)

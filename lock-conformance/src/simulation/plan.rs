@@ -7,8 +7,10 @@ use lock_core::{
     testing::{Faults, SeededEntropy},
 };
 
-use super::CALM;
-use crate::history::{Event, History, Mode};
+use crate::history::{AcquireMode, Event, History};
+
+/// From when on nothing goes wrong any more.
+pub(super) const CALM: Duration = Duration::from_secs(12);
 
 /// Who does what, and what goes wrong.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ pub(super) enum Disturbance {
     Block(usize),
     Unblock(usize),
     Crash(usize),
-    /// An operator evicts who holds this lock first.
+    /// An operator evicts the first holder of this lock.
     Evict(usize),
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Attempt {
     pub(super) lock: usize,
     pub(super) claim: Claim,
     pub(super) ttl: Duration,
-    pub(super) mode: Mode,
+    pub(super) mode: AcquireMode,
     pub(super) cancel_after: Option<Duration>,
     /// Whether to wait, too, while the store is away.
     pub(super) patient: bool,
@@ -131,7 +133,7 @@ impl Plan {
             lock: number,
             claim: lock.claims[0],
             ttl: ms(1_000),
-            mode: Mode::Wait,
+            mode: AcquireMode::Wait,
             cancel_after: None,
             patient: true,
             renew: true,
@@ -174,9 +176,9 @@ fn attempt(entropy: &SeededEntropy, locks: &[PlannedLock]) -> Attempt {
         claim: one(entropy, &locks[number].claims),
         ttl,
         mode: match entropy.below(4) {
-            0 => Mode::Try,
-            1 => Mode::WaitFor(ms(50) + entropy.up_to(ms(2_000))),
-            _ => Mode::Wait,
+            0 => AcquireMode::Try,
+            1 => AcquireMode::WaitFor(ms(50) + entropy.up_to(ms(2_000))),
+            _ => AcquireMode::Wait,
         },
         cancel_after: entropy.chance(150).then(|| entropy.up_to(ms(1_500))),
         patient: entropy.chance(500),

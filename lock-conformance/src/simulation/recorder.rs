@@ -1,16 +1,14 @@
 //! [`Recorder`]: writes the history of a run.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Guard, Hold, LockName, LostReason, QueueRow, Released,
     testing::{Sim, SimClient},
 };
 
-use crate::history::{Event, Op, Way, What};
+use crate::history::{Event, EventKind, GiveBack, Op};
 
 /// Where all clients of a run write down what they see.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ impl Recorder {
         Self { sim, state: Mutex::default() }
     }
 
-    pub(super) fn put(&self, what: What) {
+    pub(super) fn put(&self, what: EventKind) {
         let event = Event { at: self.sim.now(), what };
         self.lock().events.push(event);
     }
@@ -55,27 +53,27 @@ impl Recorder {
     }
 
     pub(super) fn granted(&self, op: Op, client: usize, guard: &Guard) {
-        self.put(What::Granted { op, token: guard.token(), entry: guard.entry_id() });
+        self.put(EventKind::Granted { op, token: guard.token(), entry: guard.entry_id() });
         self.lock().open.insert(op, (client, guard.hold()));
     }
 
     pub(super) fn lost(&self, op: Op, client: &SimClient, hold: &Hold, reason: LostReason) {
         self.lock().open.remove(&op);
-        self.put(What::Lost { op, reason, deadline: client.deadline(hold) });
+        self.put(EventKind::Lost { op, reason, deadline: client.deadline(hold) });
     }
 
-    pub(super) fn returned(&self, op: Op, client: &SimClient, guard: &Guard, way: Way) {
+    pub(super) fn returned(&self, op: Op, client: &SimClient, guard: &Guard, way: GiveBack) {
         self.lock().open.remove(&op);
-        self.put(What::Returned { op, way, deadline: client.deadline(&guard.hold()) });
+        self.put(EventKind::Returned { op, way, deadline: client.deadline(&guard.hold()) });
     }
 
     pub(super) fn released(&self, op: Op, release: &Result<Released, lock_core::Error>) {
-        self.put(What::Released { op, confirmed: matches!(release, Ok(Released::Confirmed)) });
+        self.put(EventKind::Released { op, confirmed: matches!(release, Ok(Released::Confirmed)) });
     }
 
     /// Keeps a guard that nobody has any more.
     pub(super) fn leak(&self, op: Op, guard: Guard) {
-        self.put(What::Forgotten { op });
+        self.put(EventKind::Forgotten { op });
         self.lock().leaked.push(guard);
     }
 
@@ -93,10 +91,10 @@ impl Recorder {
         drop(state);
         let theirs: BTreeMap<Op, (usize, Hold)> = theirs;
         let held = theirs.iter().map(|(op, (_, hold))| (*op, sim.deadline(hold))).collect();
-        self.put(What::Crashed { client, held });
+        self.put(EventKind::Crashed { client, held });
     }
 
-    /// Takes the lock away from who holds it first, past all wires.
+    /// Evicts the first holder of a lock, directly in the store.
     pub(super) async fn evict_holder(&self, name: &str) {
         let name = LockName::new(name).expect("names of a plan are names");
         let store = self.sim.store();
@@ -106,12 +104,11 @@ impl Recorder {
         else {
             return;
         };
-        self.put(What::Evicted { entry, token });
+        self.put(EventKind::Evicted { entry, token });
         store.operator().evict(&name, entry).await.expect("memory answers");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -10,7 +10,7 @@ use super::{
     recorder::Recorder,
     sessions,
 };
-use crate::history::{Mode, Op, Way, What};
+use crate::history::{AcquireMode, EventKind, GiveBack, Op};
 
 pub(super) struct Worker {
     number: usize,
@@ -44,12 +44,21 @@ impl Worker {
         let name = self.locks[attempt.lock].name.clone();
         let &Attempt { claim, ttl, mode, renew, max_hold, .. } = attempt;
         let lock = self.lock(&name, attempt);
-        self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode, renew, max_hold });
+        self.recorder.put(EventKind::Invoked {
+            op,
+            client: self.number,
+            name,
+            claim,
+            ttl,
+            mode,
+            renew,
+            max_hold,
+        });
         let options = options(attempt).label(sessions::label(self.number));
         let acquiring = async {
             match mode {
-                Mode::Try => lock.try_acquire_with(&options).await,
-                Mode::Wait | Mode::WaitFor(_) => lock.acquire_with(&options).await.map(Some),
+                AcquireMode::Try => lock.try_acquire_with(&options).await,
+                AcquireMode::Wait | AcquireMode::WaitFor(_) => lock.acquire_with(&options).await.map(Some),
             }
         };
         let answer = cancelled_after(attempt, acquiring).await;
@@ -58,10 +67,10 @@ impl Worker {
                 self.recorder.granted(op, self.number, &guard);
                 return Some(guard);
             }
-            Some(Ok(None)) => What::Refused { op },
-            Some(Err(Error::WaitTimeout { .. })) => What::TimedOut { op },
-            Some(Err(error)) => What::Failed { op, error: error.to_string() },
-            None => What::Cancelled { op },
+            Some(Ok(None)) => EventKind::Refused { op },
+            Some(Err(Error::WaitTimeout { .. })) => EventKind::TimedOut { op },
+            Some(Err(error)) => EventKind::Failed { op, error: error.to_string() },
+            None => EventKind::Cancelled { op },
         };
         self.recorder.put(what);
         None
@@ -87,12 +96,12 @@ impl Worker {
         match (lost, attempt.end) {
             (Some(reason), _) => recorder.lost(op, client, &guard.hold(), reason),
             (None, Ending::Release) => {
-                recorder.returned(op, client, &guard, Way::Release);
+                recorder.returned(op, client, &guard, GiveBack::Release);
                 let release = guard.release().await;
                 recorder.released(op, &release);
             }
             (None, _) => {
-                recorder.returned(op, client, &guard, Way::Drop);
+                recorder.returned(op, client, &guard, GiveBack::Drop);
                 drop(guard);
             }
         }
@@ -120,7 +129,7 @@ fn options(attempt: &Attempt) -> AcquireOptions {
     let mut options = AcquireOptions::new().ttl(attempt.ttl).renew(attempt.renew);
     options.max_hold = attempt.max_hold;
     options.outage = attempt.patient.then_some(Outage::Wait);
-    if let Mode::WaitFor(wait) = attempt.mode {
+    if let AcquireMode::WaitFor(wait) = attempt.mode {
         options.wait = Some(wait);
     }
     options

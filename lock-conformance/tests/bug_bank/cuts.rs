@@ -8,7 +8,7 @@ use crate::MemoryHarness;
 
 const CASES: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
-    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("liveness", "waiters_look_again_when_their_notifications_come_back"),
 ];
 
 #[test]

@@ -1,14 +1,10 @@
 //! What an acquisition leaves behind in the process is found, as little as it may be (G02).
 
-use std::{
-    fs::File,
-    hint::black_box,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-};
+use std::{fs::File, hint::black_box, sync::Arc, thread};
 
 use async_trait::async_trait;
 use lock_conformance::{Layer, alone, finds};
+use lock_core::sync::Mutex;
 use lock_core::{Backend, BackendError, Entry, Standing, Step, WaitMode};
 
 use crate::MemoryHarness;
@@ -62,7 +58,7 @@ impl Layer for TradesAFileForThreads {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.0.lock();
             state.0 += 1;
             if state.0 > 300 {
                 state.1 = None;

@@ -15,7 +15,7 @@ mod strays;
 mod switches;
 mod table;
 
-use lock_conformance::simulation::{self, Broken};
+use lock_conformance::simulation::{self, Bug};
 
 use self::memory_harness::MemoryHarness;
 
@@ -23,14 +23,13 @@ use self::memory_harness::MemoryHarness;
 const SEEDS: u64 = 500;
 
 /// Bugs that the simulation finds, and the checker that finds them.
-const SIMULATED: &[(&str, Broken, &str)] =
-    &[("b01", Broken::DeadlineFromReply, "M1"), ("b25", Broken::SemaphoreOnClientClocks, "M1")];
+const SIMULATED: &[(&str, Bug, &str)] =
+    &[("b01", Bug::DeadlineFromReply, "M1"), ("b25", Bug::SemaphoreOnClientClocks, "M1")];
 
 fn is_found_by_simulation(id: &str) {
     let bug = SIMULATED.iter().find(|(listed, ..)| *listed == id).expect("it is in the list");
-    let (_, broken, checker) = *bug;
-    let finds =
-        |seed| simulation::run_broken(seed, broken).violations.iter().any(|found| found.id == checker);
+    let (_, bug, checker) = *bug;
+    let finds = |seed| simulation::run_with_bug(seed, bug).violations.iter().any(|found| found.id == checker);
     let found = (0..SEEDS).find(|seed| finds(*seed));
     let seed = found.unwrap_or_else(|| panic!("{id} is not found in {SEEDS} seeds"));
     let sound = simulation::run(seed);

@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use lock_conformance::{Layer, MakeBug, Sound, finds};
 use lock_core::{
     Backend, BackendError, Creates, Departure, Entropy, Entry, EntryId, FencingToken, Hint, Hints, Keeper,
-    Lease, LockName, QueueRow, Renewal, Standing, Step, Switchboard, SystemEntropy, WaitMode,
+    Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 
 use crate::MemoryHarness;
@@ -41,18 +41,18 @@ pub(crate) const BUGS: &[InStore] = &[
     InStore {
         id: "b09",
         case: ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
-        says: "whoever was about to wait: not within",
+        says: "the waiter that was about to wait: not within",
         make: |_| Arc::new(SubscribesAfterwards),
     },
     InStore {
         id: "b14",
         case: ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
         says: "looks at the queue for",
-        make: |_| Arc::new(WakesTheHerd(Switchboard::default())),
+        make: |_| Arc::new(WakesTheHerd(Notifier::default())),
     },
     InStore {
         id: "b20",
-        case: ("fencing", "readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after"),
+        case: ("fencing", "readers_have_tokens_between_those_of_the_writers_before_and_after"),
         says: "are not between",
         make: |_| Arc::new(TokenReadAfterwards::default()),
     },
@@ -205,7 +205,7 @@ fn b09_a_subscription_after_the_try_is_found() {
 
 /// All who wait are told of every departure (H71).
 #[derive(Debug)]
-struct WakesTheHerd(Switchboard);
+struct WakesTheHerd(Notifier);
 
 #[async_trait]
 impl Layer for WakesTheHerd {
@@ -263,7 +263,7 @@ impl Layer for TokenReadAfterwards {
                     store.operator().queue(&entry.name).await?.iter().filter_map(|row| row.token).max();
                 *token = minted.unwrap_or(*token);
             }
-            // Whoever is told that he is next goes and reads it, too.
+            // A waiter that is told that it is next reads it, too.
             Standing::Waiting { hints, .. } => {
                 let told = std::mem::replace(hints, Box::pin(stream::empty()));
                 *hints = Box::pin(told.map(|_| Hint::Changed));

@@ -50,7 +50,7 @@ impl<const CUTS: bool> Harness for MemoryHarness<CUTS> {
             no("it has no bound but that of its process", "T19"),
             no("it throws nothing out", "T20"),
             no(NO_SERVER, "T21"),
-            no("nobody has to show who he is", "T24"),
+            no("it has no authentication", "T24"),
         ];
         DECLARED
     }

@@ -15,7 +15,7 @@ use lock_core::{Backend, BackendError, Entry, Hint, Standing, Step, WaitMode};
 
 /// In memory hints go from hand to hand, with nothing in between that could break. So this does what breaks: once it is
 /// [cut](Self::cut), the next hint on each stream that was there before is lost. Then there is a new subscription, and with it
-/// the word that whoever waits has to look again (PR14). No clock decides how long it is away.
+/// the hint that every waiter has to look again (PR14). No clock decides how long it is away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions(Arc<AtomicU64>);
 

@@ -9,9 +9,9 @@
 //!
 //! Times are counted from now and tokens are numbered anew in each state, so that there are finitely many states though
 //! each client acquires, renews and crashes as often as it likes. What is bounded: the number of clients, the ttl in
-//! ticks, and how many messages are slow, how many departures are owed and how many entries of crashed clients there are
+//! ticks, and how many messages are slow, how many departures are pending and how many entries of crashed clients there are
 //! at a time (see [`leases::Config`]). `sessions` does the same for stores with shared leases, where a waiter watches
-//! those ahead of it; messages are lost there, but none is slow. The checker goes through all states; `holes` leaves out
+//! those ahead of it; messages are lost there, but none is slow. The checker goes through all states; `mutations` leaves out
 //! one rule at a time, and the checker finds and prints the shortest way to break a promise.
 //!
 //! ```sh
@@ -20,10 +20,10 @@
 //! ```
 
 mod check;
-mod holes;
 mod leases;
+mod mutations;
 mod sessions;
-mod words;
+mod types;
 
 use lock_core::Claim;
 
@@ -53,7 +53,7 @@ fn all(config: Config, sometimes: &[Promise]) -> Leases {
 #[test]
 fn a_mutex_of_two_keeps_every_promise_whatever_is_lost() {
     let ttl = if large() { 5 } else { 3 };
-    let config = Config { wire: 0, hurried: true, debts: 2, ..mutexes(2, ttl) };
+    let config = Config { wire: 0, hurried: true, pending_leaves: 2, ..mutexes(2, ttl) };
     proves("mutex of two, messages are lost", all(config, &[HAND_OFF, LOSS, GIVEN_UP, ORPHAN]), 50_000);
 }
 
@@ -123,7 +123,7 @@ mod alone {
     #[test]
     fn what_a_client_leaves_behind_does_not_harm_its_next_acquisition() {
         let wire = if large() { 3 } else { 2 };
-        let config = Config { wire, hurried: true, debts: 2, ..mutexes(1, 3) };
+        let config = Config { wire, hurried: true, pending_leaves: 2, ..mutexes(1, 3) };
         let sometimes = [HAND_OFF, LOSS, OVERTAKEN, GIVEN_UP, GONE, LATE_GRANT, ORPHAN];
         proves("mutex of one, some messages are slow", all(config, &sometimes), 100_000);
     }
@@ -150,7 +150,7 @@ mod alone {
     }
 
     #[test]
-    fn whoever_is_admitted_is_told_or_knows_that_hints_were_lost() {
+    fn an_admitted_waiter_is_told_or_knows_that_hints_were_lost() {
         let config = Config { hints: Hinting::Subscribed, late: large(), crashes: 0, ..mutexes(2, 2) };
         proves("mutex of two, subscriptions break", all(config, &[HAND_OFF, LOSS, TOLD]), 100_000);
     }

@@ -2,10 +2,9 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-use super::BackendErrorKind;
-use crate::excerpt::excerpt_of;
+use crate::{BackendErrorKind, excerpt::excerpt_of};
 
-/// More of what a store said is for those who look at the source of an error.
+/// How much of a store's message is repeated. The source of the error has all of it.
 const SAID: usize = 400;
 
 /// What a store said when it did not do what it was asked.
@@ -107,7 +106,7 @@ impl BackendError {
         Explained(self)
     }
 
-    /// Whether a waiter that already stands in the queue has a reason to go on: anything that somebody may mend.
+    /// Whether a waiter in the queue has a reason to go on: the trouble may pass, or be repaired.
     pub(crate) fn can_be_mended(&self) -> bool {
         self.is_transient() || matches!(self.0.kind, BackendErrorKind::Denied)
     }

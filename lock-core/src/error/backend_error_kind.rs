@@ -27,13 +27,14 @@ pub enum BackendErrorKind {
         /// The limit that the name has now.
         found_limit: u32,
     },
-    /// Under the name is data of somebody else, of a type that no lock has.
+    /// The name holds data of another program, of a type that no lock has.
     ForeignData,
     /// The next fencing token would not fit its counter.
     TokensExhausted,
     /// The store lacks something that is needed, as an old version does.
     Unsupported,
-    /// The server is none that can keep locks, as a replica or a node of a cluster. What it is, and behind `; ` what to use instead.
+    /// The server cannot keep locks, such as a replica or a node of a cluster. The text says what it is, and after `; ` what to use
+    /// instead.
     WrongServer(&'static str),
     /// The answer was not understood.
     Protocol,
@@ -42,7 +43,7 @@ pub enum BackendErrorKind {
 }
 
 impl BackendErrorKind {
-    /// What is wrong, and what to do about it; nothing, if there is nothing to say.
+    /// What is wrong, and what to do about it. The advice is empty if there is none.
     pub(super) fn parts(&self) -> (Cow<'static, str>, &'static str) {
         let (trouble, advice) = match self {
             Self::Unreachable => ("the store cannot be reached", "check its address, and that it runs"),

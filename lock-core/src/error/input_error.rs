@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Claim, NameError};
+use crate::{NameError, limits};
 
 /// A name, number, duration or text that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum InputError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The limit of a semaphore.
-    #[error("a semaphore cannot have {limit} permits; use 1 to {}", Claim::MAX)]
+    #[error("a semaphore cannot have {limit} permits; use 1 to {}", limits::MAX_PERMITS)]
     Limit {
         /// The limit that was given.
         limit: u32,
@@ -44,7 +44,7 @@ pub enum InputError {
         most: Duration,
     },
     /// A label.
-    #[error("a label of {len} bytes is too long; use at most {} bytes", crate::AcquireOptions::MAX_LABEL)]
+    #[error("a label of {len} bytes is too long; use at most {} bytes", limits::MAX_LABEL)]
     Label {
         /// The length that was given, in bytes.
         len: usize,

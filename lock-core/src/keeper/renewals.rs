@@ -1,135 +1,146 @@
-//! [`Renewals`]: every lease that one client keeps, when it is due, and what to do then.
+//! [`Renewals`]: renews the leases of one client, and leaves for those that have ended.
 
-mod ward;
+mod watchdog_check;
 
 use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use self::ward::Overdue;
 use super::{
-    Cleanup, Keeper, Owed, Tenure,
-    book::{Book, Kept, Leave, Work},
-    guarded,
+    cleanup::{Cleanup, ScheduledLeave},
+    handle::Keeper,
+    held_lease::HeldLease,
+    registry::{DueAction, Leave, Registry, Tracked},
+    standstill::Standstill,
 };
 use crate::{
     Alarms, Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LockName, LostReason,
     Renewal,
     closing::Closing,
-    hold::{Loss, Proof},
-    journal::{Event, Journal},
+    event_log::{Event, EventLog},
+    hold::{Extension, Loss},
+    panic_isolation::{catch_panic, panic_text},
+    sync::Mutex,
     telemetry,
-    wakers::panic_text,
 };
 
-/// At most so many leases go into one request, so that its answer is not late for all of them.
+/// How many leases go into one request: few enough that its answer is not late for all of them.
 const BATCH: usize = 256;
 
-/// At most so many requests for leases of one ttl are made before one of them is answered or late: a request is larger
-/// than all else that is kept for its leases.
-const AT_ONCE: usize = 4;
+/// How many requests for leases of one ttl are under way at the same time: a request takes more memory than all else that is kept for
+/// its leases.
+const MAX_IN_FLIGHT: usize = 4;
 
-/// After so many others have their turn: a loss wakes tasks, which are code of others, and a departure is logged, which takes longer.
-const LOSSES: usize = 512;
-const DEPARTURES: usize = 64;
+/// How many are announced, and how many leave, before other tasks of the keeper have their turn: a loss wakes tasks, which is foreign
+/// code, and a leave is logged, which takes longer.
+const LOSSES_PER_TURN: usize = 512;
+const LEAVES_PER_TURN: usize = 64;
 
-/// The leases of one client: guards, which are renewed, and waiters, which are not (they renew themselves, by entering
-/// again). Each has a dead-man's timer: when its deadline passes, the keeper leaves for it.
+/// The leases of one client: those of guards, which it renews, and those of waiters, which refresh themselves by entering again. Each has
+/// a dead-man's timer: when its deadline passes, the keeper leaves for it.
 #[derive(Debug)]
 pub(crate) struct Renewals {
     backend: Arc<dyn Backend>,
     keeper: Keeper,
-    journal: Arc<Journal>,
+    event_log: Arc<EventLog>,
     cleanup: Arc<Cleanup>,
     closing: Arc<Closing>,
-    book: Mutex<Book>,
+    registry: Mutex<Registry>,
     wake: Arc<Notify>,
-    overdue: Mutex<Option<Overdue>>,
+    standstill: Mutex<Standstill>,
 }
 
 impl Renewals {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         keeper: Keeper,
-        journal: Arc<Journal>,
+        event_log: Arc<EventLog>,
         cleanup: Arc<Cleanup>,
         closing: Arc<Closing>,
     ) -> Arc<Self> {
-        let (book, wake, overdue) = (Mutex::new(Book::new()), Arc::default(), Mutex::default());
-        Arc::new(Self { backend, keeper, journal, cleanup, closing, book, wake, overdue })
+        let (registry, wake, standstill) = (Mutex::new(Registry::new()), Arc::default(), Mutex::default());
+        Arc::new(Self { backend, keeper, event_log, cleanup, closing, registry, wake, standstill })
     }
 
-    /// Keeps a lock that was granted, until [`end`](Self::end). False if its place was watched, and was given up
-    /// meanwhile: then the keeper is leaving for it, and whatever the store granted is not to be relied on.
-    pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure, watched: bool) -> bool {
-        let (due, deadline) = (tenure.next_due(self.keeper.now()), tenure.hold.deadline());
-        let kept = self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure), watched);
+    /// Renews a lock that was granted, until [`schedule_leave`](Self::schedule_leave). False if its entry was registered as waiting, and
+    /// was given up meanwhile: then the keeper is leaving for it, and the grant of the store must not be relied on.
+    pub(crate) fn register_held(self: &Arc<Self>, lease: HeldLease, registered: bool) -> bool {
+        let (due, deadline) = (lease.next_due(self.keeper.now()), lease.hold.deadline());
+        let accepted = self.register(lease.hold.entry_id(), due, Tracked::Held(lease), registered);
         self.keeper.expect_by(deadline);
-        kept
+        accepted
     }
 
-    /// Watches over a place in a queue whose lease is good until `valid_until`. False as with [`keep`](Self::keep).
-    pub(crate) fn watch_place(
+    /// Registers a waiter whose lease is good until `valid_until`. False as with [`register_held`](Self::register_held).
+    pub(crate) fn register_waiting(
         self: &Arc<Self>,
         entry: Arc<Entry>,
         creates: Creates,
         valid_until: BootTime,
-        watched: bool,
+        registered: bool,
     ) -> bool {
-        self.put(entry.id, valid_until, Kept::Place { entry, creates }, watched)
+        self.register(entry.id, valid_until, Tracked::Waiting { entry, creates }, registered)
     }
 
-    /// Forgets a lease of which nothing is in the store.
-    pub(crate) fn end(&self, id: EntryId) {
-        // Only when the book is free: with it may go what is code of others.
-        let kept = self.lock().take(id);
-        drop(kept);
-        self.closing.is_gone();
+    /// Removes a lease of which nothing is in the store.
+    pub(crate) fn forget(&self, id: EntryId) {
+        // Dropped only when the registry is unlocked: that may run foreign code.
+        let tracked = self.registry.lock().remove(id);
+        drop(tracked);
+        self.closing.notify_gone();
     }
 
-    /// Forgets a lease, and owes the departure in one step: a close finds the lease or the debt. `None` if it is not in the book:
+    /// Removes a lease and schedules its leave in one step: a close always finds one or the other. `None` if it is not registered:
     /// somebody else leaves for it, or has.
-    pub(crate) fn take_out(&self, entry: &Arc<Entry>, creates: Creates, free_by: BootTime) -> Option<Owed> {
-        let mut book = self.lock();
-        let kept = book.take(entry.id);
-        let owed = kept.as_ref().map(|_| self.cleanup.owe(Arc::clone(entry), creates, free_by));
-        drop(book);
-        owed
+    pub(crate) fn schedule_leave(
+        &self,
+        entry: &Arc<Entry>,
+        creates: Creates,
+        free_by: BootTime,
+    ) -> Option<ScheduledLeave> {
+        let mut registry = self.registry.lock();
+        let tracked = registry.remove(entry.id);
+        let scheduled =
+            tracked.as_ref().map(|_| self.cleanup.schedule_leave(Arc::clone(entry), creates, free_by));
+        drop(registry);
+        scheduled
     }
 
-    /// Keeps nothing more, and leaves for all who wait. From here on nothing is granted.
+    /// Registers nothing more, and leaves for all waiters. From here on nothing is granted.
     pub(crate) fn close(&self) {
         let now = self.keeper.now();
-        let mut book = self.lock();
-        let owed: Vec<_> = book.close().into_iter().map(|leave| self.owe(leave, now).1).collect();
-        drop(book);
-        drop(owed);
+        let mut registry = self.registry.lock();
+        let scheduled: Vec<_> =
+            registry.close().into_iter().map(|leave| self.schedule(leave, now).1).collect();
+        drop(registry);
+        drop(scheduled);
     }
 
-    /// Whether nothing is kept.
+    /// Whether no lease is registered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.registry.lock().is_empty()
     }
 
     /// The locks that are held now.
     pub(crate) fn held(&self) -> Vec<Hold> {
-        let kept: Vec<_> = self.lock().tenures().map(|tenure| tenure.hold.clone()).collect();
-        kept.into_iter().filter(Hold::is_held).collect()
+        let holds: Vec<_> = self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect();
+        holds.into_iter().filter(Hold::is_held).collect()
     }
 
     /// The locks of this name that are held now.
     pub(crate) fn held_of(&self, name: &LockName) -> Vec<Hold> {
         let named: Vec<_> = self
+            .registry
             .lock()
-            .tenures()
-            .map(|tenure| &tenure.hold)
+            .held_leases()
+            .map(|lease| &lease.hold)
             .filter(|hold| hold.name() == name)
             .cloned()
             .collect();
@@ -139,33 +150,30 @@ impl Renewals {
     /// Renews one lease now, on the caller's runtime.
     pub(crate) async fn renew_now(&self, hold: &Hold) -> Result<(), BackendError> {
         let lease = Lease { entry: Arc::clone(hold.entry()), token: hold.token() };
-        let answer = self.ask(std::slice::from_ref(&lease)).await.pop();
+        let answer = self.send(std::slice::from_ref(&lease)).await.pop();
         match answer.unwrap_or_else(|| Err(too_few(&*self.backend))) {
             Ok(renewal) => {
-                self.settle(hold, renewal);
+                self.apply(hold, renewal);
                 Ok(())
             }
             Err(error) => {
-                hold.suspect();
+                hold.mark_suspect();
                 Err(error)
             }
         }
     }
 
-    /// Whoever takes a row out of the book owns the departure. So a row that was there may only be replaced.
-    fn put(self: &Arc<Self>, id: EntryId, due: BootTime, kept: Kept, replaces: bool) -> bool {
-        let mut book = self.lock();
-        if !book.is_open_to(id, replaces) {
+    /// Who removes a record has to leave for it. So a record that was there may only be replaced.
+    fn register(self: &Arc<Self>, id: EntryId, due: BootTime, tracked: Tracked, replaces: bool) -> bool {
+        let mut registry = self.registry.lock();
+        if !registry.accepts(id, replaces) {
             return false;
         }
-        let old = book.put(id, due, kept);
-        let wake = due < book.parked_until;
-        if wake {
-            book.parked_until = due;
-        }
+        let old = registry.insert(id, due, tracked);
+        let wake = registry.park_until(due);
         // What is never due needs no task.
-        let start = due < BootTime::FAR_FUTURE && !std::mem::replace(&mut book.started, true);
-        drop(book);
+        let start = due < BootTime::FAR_FUTURE && !std::mem::replace(&mut registry.started, true);
+        drop(registry);
         drop(old);
         if start {
             self.start();
@@ -175,17 +183,17 @@ impl Renewals {
         true
     }
 
-    /// Starts the task of this client on the keeper. It ends when nobody keeps the client.
+    /// Starts the task of this client on the keeper. It ends when the client is dropped.
     fn start(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        self.keeper.watch_over(weak);
+        self.keeper.watch(weak);
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
         let mut alarms = self.backend.alarms();
         self.keeper.spawn(async move {
             loop {
                 let served = Self::serve(&renewals, &wake, &keeper, alarms);
                 let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
-                // What a backend tells by panics is not listened to any more.
+                // The alarms of a backend that panics are not listened to any more.
                 telemetry::keeper_panicked(&panic_text(&*panic));
                 alarms = Box::pin(stream::pending());
             }
@@ -199,7 +207,7 @@ impl Renewals {
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
             tokio::select! {
                 biased;
-                Some(id) = alarms.next() => { Self::upgrade(renewals, |renewals| renewals.alarm(id)); }
+                Some(id) = alarms.next() => { Self::upgrade(renewals, |renewals| renewals.renew_alarmed(id)); }
                 () = wake.notified() => {}
                 () = keeper.sleep_until(parked_until) => {}
             }
@@ -210,66 +218,66 @@ impl Renewals {
         renewals.upgrade().as_ref().map(f)
     }
 
-    /// The store says that this one may be lost: renew it now, which tells.
-    fn alarm(self: &Arc<Self>, id: EntryId) {
-        let Some(tenure) = self.lock().tenure(id).cloned() else { return };
+    /// The store says that this lease may be lost: its renewal shows whether it is.
+    fn renew_alarmed(self: &Arc<Self>, id: EntryId) {
+        let Some(lease) = self.registry.lock().held_lease(id).cloned() else { return };
         let renewals = Arc::clone(self);
-        self.keeper.spawn(async move { renewals.renew_batch(vec![tenure], None).await });
+        self.keeper.spawn(async move { renewals.renew_batch(vec![lease], None).await });
     }
 
-    /// Does what is due, and says when to look again.
+    /// Does what is due, and returns when something is due next.
     fn run_due(self: &Arc<Self>) -> BootTime {
         let now = self.keeper.now();
-        let mut batches: BTreeMap<Duration, Vec<Tenure>> = BTreeMap::new();
+        let mut batches: BTreeMap<Duration, Vec<HeldLease>> = BTreeMap::new();
         let mut leaving = Vec::new();
-        let mut book = self.lock();
-        for id in book.due_ids(now) {
-            match book.work(id, now) {
-                Some(Work::Renew(tenure)) => batches.entry(tenure.hold.lease()).or_default().push(tenure),
-                // While it is in the book or owed: a close must not find neither.
-                Some(Work::Leave(leave)) => leaving.push(self.owe(leave, now)),
+        let mut registry = self.registry.lock();
+        for id in registry.due_ids(now) {
+            match registry.due_action(id, now) {
+                Some(DueAction::Renew(lease)) => batches.entry(lease.hold.lease()).or_default().push(lease),
+                // Scheduled before the registry is unlocked: a close must not find neither.
+                Some(DueAction::Leave(leave)) => leaving.push(self.schedule(leave, now)),
                 None => {}
             }
         }
-        let parked_until = book.first_due().map_or(BootTime::FAR_FUTURE, |(due, _)| due);
-        book.parked_until = parked_until;
-        drop(book);
+        let parked_until = registry.first_due().map_or(BootTime::FAR_FUTURE, |(due, _)| due);
+        registry.parked_until = parked_until;
+        drop(registry);
         // One task for each batch: a slow store, or a class of long leases, never delays the others.
         for class in batches.into_values() {
-            let turns = Arc::new(Semaphore::new(AT_ONCE));
+            let turns = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
             for batch in class.chunks(BATCH) {
                 let (renewals, batch, turns) = (Arc::clone(self), batch.to_vec(), Arc::clone(&turns));
                 self.keeper.spawn(async move {
-                    // Nobody closes it.
+                    // The semaphore is never closed.
                     let turn = turns.acquire_owned().await.ok();
                     renewals.renew_batch(batch, turn).await;
                 });
             }
         }
-        self.leave(leaving);
+        self.announce_and_leave(leaving);
         parked_until
     }
 
-    fn owe(&self, leave: Leave, now: BootTime) -> (Option<Loss>, Owed) {
+    fn schedule(&self, leave: Leave, now: BootTime) -> (Option<Loss>, ScheduledLeave) {
         let Leave { entry, creates, ttl, loss } = leave;
-        (loss, self.cleanup.owe(entry, creates, now + ttl))
+        (loss, self.cleanup.schedule_leave(entry, creates, now + ttl))
     }
 
-    /// Announces losses, and hands departures on: when all are announced, because what is logged of a departure takes time. Where
-    /// they are many, others have their turn in between.
-    fn leave(&self, leaving: Vec<(Option<Loss>, Owed)>) {
-        let (mut losses, mut owed): (Vec<_>, Vec<_>) = leaving.into_iter().unzip();
+    /// Announces losses, and then starts the leaves, because what is logged of a leave takes time. Where they are many, other tasks have
+    /// their turn in between.
+    fn announce_and_leave(&self, leaving: Vec<(Option<Loss>, ScheduledLeave)>) {
+        let (mut losses, mut scheduled): (Vec<_>, Vec<_>) = leaving.into_iter().unzip();
         announce(&mut losses);
-        if losses.is_empty() && owed.len() <= DEPARTURES {
-            return drop(owed);
+        if losses.is_empty() && scheduled.len() <= LEAVES_PER_TURN {
+            return drop(scheduled);
         }
         self.keeper.spawn(async move {
             while !losses.is_empty() {
                 tokio::task::yield_now().await;
                 announce(&mut losses);
             }
-            while !owed.is_empty() {
-                drop(owed.drain(..owed.len().min(DEPARTURES)));
+            while !scheduled.is_empty() {
+                drop(scheduled.drain(..scheduled.len().min(LEAVES_PER_TURN)));
                 tokio::task::yield_now().await;
             }
         });
@@ -277,118 +285,99 @@ impl Renewals {
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
     /// its answer counts whenever it comes: the store may be slow all the time, and extend every lease.
-    async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>, turn: Option<OwnedSemaphorePermit>) {
-        let Some(limit) = batch.iter().map(Tenure::try_limit).min() else { return };
-        let leases: Vec<Lease> = batch
-            .iter()
-            .map(|t| Lease { entry: Arc::clone(t.hold.entry()), token: t.hold.token() })
-            .collect();
-        let mut asked = pin!(self.ask(&leases));
-        let mut answers = self.within(limit, asked.as_mut()).await;
+    async fn renew_batch(self: Arc<Self>, batch: Vec<HeldLease>, turn: Option<OwnedSemaphorePermit>) {
+        let Some(limit) = batch.iter().map(HeldLease::try_limit).min() else { return };
+        let leases: Vec<Lease> = batch.iter().map(HeldLease::request).collect();
+        let mut sent = pin!(self.send(&leases));
+        let mut answers = self.keeper.timeout_at(self.keeper.now() + limit, sent.as_mut()).await;
         let late = answers.is_none();
         drop(turn);
         if late {
-            for tenure in &batch {
-                self.try_again(tenure);
+            for lease in &batch {
+                self.retry_later(lease);
             }
             // No answer is worth anything after the lease.
-            answers = self.within(limit * 6, asked).await;
+            answers = self.keeper.timeout_at(self.keeper.now() + limit * 6, sent).await;
         }
         let mut answers = answers.unwrap_or_default().into_iter();
-        for tenure in &batch {
+        for lease in &batch {
             match answers.next() {
                 Some(Ok(renewal)) => {
-                    if self.settle(&tenure.hold, renewal) == Proof::Accepted {
-                        self.reschedule(tenure, tenure.next_due(self.keeper.now()));
+                    if self.apply(&lease.hold, renewal) == Extension::Accepted {
+                        self.reschedule(lease, lease.next_due(self.keeper.now()));
                     }
                 }
                 // The next try is on its way.
                 _ if late => {}
                 answer => {
                     if let Some(Err(error)) = answer {
-                        let entry = Arc::clone(tenure.hold.entry());
-                        self.journal.note(Event::StoreAway { entry, verb: "renew", error });
+                        let entry = Arc::clone(lease.hold.entry());
+                        self.event_log.note(Event::StoreAway { entry, verb: "renew", error });
                     }
-                    self.try_again(tenure);
+                    self.retry_later(lease);
                 }
             }
         }
     }
 
-    fn try_again(&self, tenure: &Tenure) {
-        tenure.hold.suspect();
-        self.reschedule(tenure, self.keeper.now() + tenure.retry_pause());
+    fn retry_later(&self, lease: &HeldLease) {
+        lease.hold.mark_suspect();
+        self.reschedule(lease, self.keeper.now() + lease.retry_pause());
     }
 
-    async fn within<T>(&self, limit: Duration, answer: impl Future<Output = T> + Send) -> Option<T> {
-        tokio::select! {
-            biased;
-            answer = answer => Some(answer),
-            () = self.keeper.sleep_until(self.keeper.now() + limit) => None,
-        }
-    }
-
-    async fn ask(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        match guarded(self.backend.guarantees().store, self.backend.renew(leases)).await {
+    async fn send(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        match catch_panic(self.backend.guarantees().store, self.backend.renew(leases)).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error)],
         }
     }
 
-    /// Takes note of an answer. A loss always arms a leave: the entry may still be there for the store.
-    fn settle(&self, hold: &Hold, renewal: Renewal) -> Proof {
-        let proof = match renewal {
-            Renewal::Renewed { valid_until } => hold.prove(valid_until),
+    /// Applies an answer. A loss always schedules a leave: the store may still have the entry.
+    fn apply(&self, hold: &Hold, renewal: Renewal) -> Extension {
+        let extension = match renewal {
+            Renewal::Renewed { valid_until } => hold.extend(valid_until),
             Renewal::Lost => {
-                hold.lose(LostReason::Gone);
-                Proof::TooLate
+                hold.mark_lost(LostReason::Gone);
+                Extension::TooLate
             }
         };
-        if proof == Proof::TooLate {
-            let mut book = self.lock();
-            // Whoever takes the row out of the book sees to the departure.
-            let kept = book.take(hold.entry_id());
-            let owed = kept.map(|kept| self.owe(kept.leave(None), self.keeper.now()));
-            drop(book);
-            drop(owed);
+        if extension == Extension::TooLate {
+            let mut registry = self.registry.lock();
+            // Who removes the record has to leave for it.
+            let tracked = registry.remove(hold.entry_id());
+            let scheduled = tracked.map(|tracked| self.schedule(tracked.leave(None), self.keeper.now()));
+            drop(registry);
+            drop(scheduled);
         }
-        proof
+        extension
     }
 
-    /// Sets when a tenure that is still in the book is due next, at its deadline at the latest.
-    fn reschedule(&self, tenure: &Tenure, due: BootTime) {
-        let id = tenure.hold.entry_id();
-        let due = due.min(tenure.hold.deadline());
-        let mut book = self.lock();
-        if !book.move_due(id, due) {
+    /// Sets when a lease that is still registered is due next: at its deadline at the latest.
+    fn reschedule(&self, lease: &HeldLease, due: BootTime) {
+        let id = lease.hold.entry_id();
+        let due = due.min(lease.hold.deadline());
+        let mut registry = self.registry.lock();
+        if !registry.reschedule(id, due) {
             return;
         }
-        let wake = due < book.parked_until;
-        if wake {
-            book.parked_until = due;
-        }
-        drop(book);
+        let wake = registry.park_until(due);
+        drop(registry);
         if wake {
             self.wake.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while the book is held, and each change to it is whole.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Renewals {
     fn drop(&mut self) {
-        // The task looks up, and ends.
+        // The task wakes, and ends.
         self.wake.notify_one();
     }
 }
 
 /// Announces the first ones, and takes them out.
 fn announce(losses: &mut Vec<Option<Loss>>) {
-    losses.drain(..losses.len().min(LOSSES)).flatten().for_each(Loss::announce);
+    losses.drain(..losses.len().min(LOSSES_PER_TURN)).flatten().for_each(Loss::announce);
 }
 
 fn too_few(backend: &dyn Backend) -> BackendError {

@@ -5,19 +5,19 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use crate::{BootTime, Clock, wakers};
+use crate::{BootTime, Clock, panic_isolation, sync::Mutex};
 
-/// The keeper's own timers stand still while the machine sleeps, so it looks at the clock at least this often.
+/// The runtime's timers stand still while the machine sleeps, so the clock is read at least this often.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// After so many that were woken the tasks of the keeper have their turn: each wakes code of others.
+/// How many are woken before the keeper's tasks have their turn: each may run foreign code.
 const AT_A_TIME: usize = 64;
 
 pub(crate) struct Timers {
@@ -55,10 +55,10 @@ impl Timers {
         }
     }
 
-    /// Wakes who is due, a few at a time, and says how long to park: `None` for as long as nobody asks.
+    /// Wakes what is due, a few at a time, and returns how long to park: `None` until the next registration.
     fn fire_due(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut due = Vec::new();
         while due.len() < AT_A_TIME
             && let Some(first) = state.queue.first_entry().filter(|first| first.key().0 <= now)
@@ -68,14 +68,14 @@ impl Timers {
         let slice = state.queue.first_key_value().map(|((until, _), _)| until.since(now).min(SLICE));
         state.parked_until = slice.map_or(BootTime::FAR_FUTURE, |slice| now + slice);
         drop(state);
-        due.into_iter().for_each(wakers::wake);
+        due.into_iter().for_each(panic_isolation::wake);
         slice
     }
 
     fn register(&self, until: BootTime, key: Option<u64>, waker: &Waker) -> u64 {
-        // Code of others, as all that is done with a waker.
+        // Foreign code, like everything that is done with a waker.
         let waker = waker.clone();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = key.unwrap_or_else(|| {
             state.next_key += 1;
             state.next_key
@@ -83,21 +83,16 @@ impl Timers {
         let replaced = state.queue.insert((until, key), waker);
         let wake = until < state.parked_until;
         if wake {
-            // The keeper is on its way; nobody else needs to call it for a later timer.
+            // The keeper is notified once; a later timer need not do it again.
             state.parked_until = until;
         }
         drop(state);
-        // Only now: to drop a waker may drop a task, and with it other timers.
+        // Only now, unlocked: to drop a waker may drop a task, and with it other timers.
         drop(replaced);
         if wake {
             self.wake.notify_one();
         }
         key
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,9 +125,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // In a fork the keeper, which is not there, may seem to hold the timers for ever.
+        // In a fork the timers may stay locked for ever by the keeper, which does not exist there.
         if let Some(key) = self.key.filter(|_| self.timers.pid == std::process::id()) {
-            let waker = self.timers.lock().queue.remove(&(self.until, key));
+            let waker = self.timers.state.lock().queue.remove(&(self.until, key));
             drop(waker);
         }
     }

@@ -1,23 +1,26 @@
-//! [`Watchdog`]: sees to it that no loss goes untold, whatever has become of the keeper.
+//! [`Watchdog`]: fires `lost()` at the deadline, whatever has become of the keeper.
 
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     thread,
     time::Duration,
 };
 
-use crate::{BootTime, Clock};
+use crate::{
+    BootTime, Clock,
+    sync::{Condvar, Mutex},
+};
 
-/// A wait of the operating system does not count the sleep of the machine, so the clock is looked at at least this often
-/// while any lock is held.
+/// A wait of the operating system does not count the time that the machine sleeps, so the clock is read at least this often while any
+/// lock is held.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// Whoever has locks that end at some time.
-pub(crate) trait Ward: Send + Sync {
-    /// Fires every lost signal whose deadline has passed, and says when the next one will have.
-    fn look(&self) -> BootTime;
+/// A client whose locks have deadlines.
+pub(crate) trait Watched: Send + Sync {
+    /// Fires every lost signal whose deadline has passed, and returns the next deadline.
+    fn check(&self) -> BootTime;
 }
 
 /// A small thread beside that of the keeper, for the one thing that must not depend on it: `lost()` fires at the deadline at the
@@ -26,103 +29,98 @@ pub(crate) trait Ward: Send + Sync {
 pub(super) struct Watchdog {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    called: Condvar,
+    wake: Condvar,
 }
 
 struct State {
-    wards: Vec<Weak<dyn Ward>>,
-    /// When it looks next if nobody calls it.
-    look_at: BootTime,
+    clients: Vec<Weak<dyn Watched>>,
+    /// When the next check is due.
+    check_at: BootTime,
     started: bool,
-    over: bool,
+    stopped: bool,
 }
 
 impl Watchdog {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let state = State { wards: Vec::new(), look_at: BootTime::FAR_FUTURE, started: false, over: false };
-        Self { clock, state: Mutex::new(state), called: Condvar::new() }
+        let state =
+            State { clients: Vec::new(), check_at: BootTime::FAR_FUTURE, started: false, stopped: false };
+        Self { clock, state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Looks after one more. The thread is started for the first.
+    /// Adds a client. The thread is started for the first one.
     ///
     /// # Errors
-    /// If the operating system cannot start one more thread. Then all depends on the keeper.
-    pub(super) fn watch_over(self: &Arc<Self>, ward: Weak<dyn Ward>) -> io::Result<()> {
-        let mut state = self.lock();
-        state.wards.push(ward);
+    /// If the operating system cannot start one more thread. Then only the keeper fires `lost()`.
+    pub(super) fn watch(self: &Arc<Self>, client: Weak<dyn Watched>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.clients.push(client);
         let start = !std::mem::replace(&mut state.started, true);
         drop(state);
         if start {
             let watchdog = Arc::clone(self);
-            thread::Builder::new().name("distlock-watchdog".into()).spawn(move || watchdog.watch())?;
+            thread::Builder::new().name("distlock-watchdog".into()).spawn(move || watchdog.run())?;
         }
         Ok(())
     }
 
-    /// Some lock will be over then, if nothing happens.
+    /// A lock has this deadline, unless it is renewed.
     pub(super) fn expect_by(&self, deadline: BootTime) {
-        let mut state = self.lock();
-        let call = deadline < state.look_at;
-        if call {
-            state.look_at = deadline;
+        let mut state = self.state.lock();
+        let earlier = deadline < state.check_at;
+        if earlier {
+            state.check_at = deadline;
         }
         drop(state);
-        if call {
-            self.called.notify_one();
+        if earlier {
+            self.wake.notify_one();
         }
     }
 
     /// Ends the thread.
     pub(super) fn stop(&self) {
-        self.lock().over = true;
-        self.called.notify_one();
+        self.state.lock().stopped = true;
+        self.wake.notify_one();
     }
 
-    fn watch(&self) {
-        while let Some(wards) = self.wards_to_look_at() {
-            for ward in wards {
-                let Some(ward) = ward.upgrade() else { continue };
-                // Whatever goes wrong with one, the others are looked after.
-                let next = catch_unwind(AssertUnwindSafe(|| ward.look()));
+    fn run(&self) {
+        while let Some(clients) = self.clients_to_check() {
+            for client in clients {
+                let Some(client) = client.upgrade() else { continue };
+                // Whatever goes wrong with one client, the others are checked.
+                let next = catch_unwind(AssertUnwindSafe(|| client.check()));
                 let next = next.unwrap_or_else(|_| self.clock.now() + SLICE);
-                let mut state = self.lock();
-                state.look_at = state.look_at.min(next);
+                let mut state = self.state.lock();
+                state.check_at = state.check_at.min(next);
             }
         }
     }
 
-    /// Waits until it is time to look. `None` when it is over.
-    fn wards_to_look_at(&self) -> Option<Vec<Weak<dyn Ward>>> {
-        let mut state = self.lock();
+    /// Waits until a check is due. `None` when the watchdog is stopped.
+    fn clients_to_check(&self) -> Option<Vec<Weak<dyn Watched>>> {
+        let mut state = self.state.lock();
         loop {
-            if state.over {
+            if state.stopped {
                 return None;
             }
-            if state.look_at == BootTime::FAR_FUTURE {
-                state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if state.check_at == BootTime::FAR_FUTURE {
+                state = self.wake.wait(state);
                 continue;
             }
-            let left = state.look_at.since(self.clock.now());
+            let left = state.check_at.since(self.clock.now());
             if left.is_zero() {
                 break;
             }
-            let waited = self.called.wait_timeout(state, left.min(SLICE));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wake.wait_for(state, left.min(SLICE));
         }
-        // Whoever calls from here on is not seen by this look.
-        state.look_at = BootTime::FAR_FUTURE;
-        state.wards.retain(|ward| ward.strong_count() > 0);
-        Some(state.wards.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // A deadline that is announced from here on is not seen by this check.
+        state.check_at = BootTime::FAR_FUTURE;
+        state.clients.retain(|client| client.strong_count() > 0);
+        Some(state.clients.clone())
     }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("look_at", &self.look_at).finish_non_exhaustive()
+        f.debug_struct("State").field("check_at", &self.check_at).finish_non_exhaustive()
     }
 }

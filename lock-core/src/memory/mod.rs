@@ -1,25 +1,20 @@
-//! [`Memory`]: locks within one process. The reference that other backends are measured against.
+//! [`Memory`]: locks within one process, and the reference for other backends.
 
 mod queue;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use self::queue::{Look, Queue};
+use self::queue::{Outcome, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
-    EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Operator, QueueRow, Renewal, Standing,
-    Step, Switchboard, SystemClock, WaitMode, valid_until,
+    EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
+    Standing, Step, SystemClock, WaitMode, sync::Mutex, valid_until,
 };
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long a late create finds the tombstone of an entry that left while it was in doubt.
+const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// A store in the memory of this process. Clones share it.
 ///
@@ -30,7 +25,7 @@ pub struct Memory(Arc<Store>);
 struct Store {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    hints: Switchboard,
+    notifier: Notifier,
 }
 
 #[derive(Default)]
@@ -38,8 +33,8 @@ struct State {
     queues: BTreeMap<LockName, Queue>,
     /// The last token that was minted, for any name: so none is ever minted twice, whatever becomes of a queue.
     last_token: u64,
-    /// Entries that left while a create was in doubt, and until when they may not come back.
-    closed_doors: BTreeMap<EntryId, BootTime>,
+    /// Entries that left while a create was in doubt, and until when they may not be created.
+    tombstones: BTreeMap<EntryId, BootTime>,
 }
 
 impl Memory {
@@ -49,21 +44,21 @@ impl Memory {
         Self::with_clock(Arc::new(SystemClock))
     }
 
-    /// An empty store that reckons its leases on `clock`.
+    /// An empty store that counts its leases on `clock`.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Store { clock, state: Mutex::default(), hints: Switchboard::default() }))
+        Self(Arc::new(Store { clock, state: Mutex::default(), notifier: Notifier::default() }))
     }
 
-    /// Goes on as if `last` had been minted: for tests of large tokens. Never goes back.
+    /// Continues as if `last` were the token minted last: for tests of large tokens. Never goes back.
     pub fn raise_tokens(&self, last: FencingToken) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.last_token = state.last_token.max(last.get());
     }
 
-    /// Runs one verb on one queue: the dead are dropped before, all who now fit are admitted and hinted behind.
+    /// Runs one verb on one queue. Dead entries are dropped before it; all that now fit are admitted and notified after it.
     fn on_queue<T>(&self, name: &LockName, verb: impl FnOnce(&mut State, &mut Queue, BootTime) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let now = self.0.clock.now();
         let mut queue = state.queues.remove(name).unwrap_or_default();
         queue.drop_dead(now);
@@ -74,14 +69,9 @@ impl Memory {
         }
         drop(state);
         for (entry, token) in admitted {
-            self.0.hints.send(entry, Hint::Admitted { token });
+            self.0.notifier.send(entry, Hint::Admitted { token });
         }
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,10 +83,13 @@ impl State {
         Ok(FencingToken::new(self.last_token))
     }
 
+    fn drop_old_tombstones(&mut self, now: BootTime) {
+        self.tombstones.retain(|_, until| *until > now);
+    }
+
     /// Whether the entry left for good while a create of it was in doubt.
-    fn is_closed_to(&mut self, id: EntryId, now: BootTime) -> bool {
-        self.closed_doors.retain(|_, until| *until > now);
-        self.closed_doors.contains_key(&id)
+    fn has_tombstone(&self, id: EntryId) -> bool {
+        self.tombstones.contains_key(&id)
     }
 }
 
@@ -104,18 +97,19 @@ impl State {
 impl Backend for Memory {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let sent = self.0.clock.now();
-        let hints = self.0.hints.listen(entry.id);
+        let hints = self.0.notifier.listen(entry.id);
         let look = self.on_queue(&entry.name, |state, queue, now| {
             let known = queue.token(entry.id);
             match step {
-                Step::Again(token) if known != Some(token) => return Ok(Look::Gone),
+                Step::Again(token) if known != Some(token) => return Ok(Outcome::Gone),
                 Step::Create if known.is_none() => {
-                    if state.is_closed_to(entry.id, now) {
-                        return Ok(Look::Gone);
+                    state.drop_old_tombstones(now);
+                    if state.has_tombstone(entry.id) {
+                        return Ok(Outcome::Gone);
                     }
                     queue.check(entry.claim)?;
                     if wait == WaitMode::Try && !queue.has_room(entry.claim) {
-                        return Ok(Look::Busy);
+                        return Ok(Outcome::Busy);
                     }
                     queue.push(entry.clone(), state.mint()?, now);
                 }
@@ -127,13 +121,13 @@ impl Backend for Memory {
         });
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         look.map(|look| match look {
-            Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
-            Look::Waiting { token, ahead, holder, look_again } => {
+            Outcome::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
+            Outcome::Waiting { token, ahead, holder, look_again } => {
                 let holder = Some(Holder::Ours { label: holder });
                 Standing::Waiting { token, ttl: entry.ttl, valid_until, ahead, holder, look_again, hints }
             }
-            Look::Busy => Standing::Busy,
-            Look::Gone => Standing::Gone,
+            Outcome::Busy => Standing::Busy,
+            Outcome::Gone => Standing::Gone,
         })
     }
 
@@ -156,17 +150,17 @@ impl Backend for Memory {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         Ok(self.on_queue(&entry.name, |state, queue, now| {
             if creates == Creates::InDoubt {
-                state.closed_doors.insert(entry.id, now + entry.ttl.max(DOOR_CLOSED));
+                state.tombstones.insert(entry.id, now + entry.ttl.max(TOMBSTONE_TTL));
             }
             queue.remove(entry.id)
         }))
     }
 
-    /// There is nothing but entries.
+    /// There is nothing to give back but entries.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.0.hints.alarms()
+        self.0.notifier.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -186,7 +180,7 @@ impl Operator for Memory {
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let now = self.0.clock.now();
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.queues.retain(|_, queue| {
             queue.drop_dead(now);
             !queue.is_empty()
@@ -196,15 +190,15 @@ impl Operator for Memory {
 
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
         let departure = self.on_queue(name, |_, queue, _| queue.remove(entry));
-        self.0.hints.alarm(entry);
+        self.0.notifier.alarm(entry);
         Ok(departure)
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
         let mut diagnosis = Diagnosis::default();
         diagnosis.facts.push(("store", "memory of this process".to_owned()));
-        diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
-        diagnosis.facts.push(("listeners", self.0.hints.listeners().to_string()));
+        diagnosis.facts.push(("queues", self.0.state.lock().queues.len().to_string()));
+        diagnosis.facts.push(("listeners", self.0.notifier.listeners().to_string()));
         Ok(diagnosis)
     }
 }
@@ -254,7 +248,7 @@ mod tests {
     use crate::Claim;
 
     #[test]
-    fn who_asks_for_another_kind_of_lock_is_told_of_the_one_there_is() {
+    fn another_kind_of_lock_is_refused_with_the_kind_there_is() {
         let memory = Memory::new();
         let enter = |id, claim| {
             let name = LockName::new("a").expect("it is a name");

@@ -30,7 +30,7 @@ use super::ConfigError;
 pub const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60 * 60);
 
 /// Reads a duration: numbers, each with its unit (`ns`, `us`, `ms`, `s`, `m`, `h`, `d`, `w`, `M`, `y`, or their names).
-/// `None` if it is none, or too long for a [`Duration`].
+/// `None` if the text is not a duration, or too long for a [`Duration`].
 #[must_use]
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Option<Duration> {
 /// Reads the value of a setting.
 ///
 /// # Errors
-/// [`ConfigError::Setting`] if it is no duration.
+/// [`ConfigError::Setting`] if it is not a duration.
 pub fn setting(option: &'static str, text: &str) -> Result<Duration, ConfigError> {
     let hint = "write a duration such as 500ms or 2s";
     parse(text).ok_or_else(|| ConfigError::Setting { option, given: text.to_owned(), hint })
@@ -95,7 +95,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, format: S) -> Result<S::Ok,
 /// Reads a duration from a text.
 ///
 /// # Errors
-/// Those of the format, and if it is no text or [`parse`] cannot read it.
+/// Those of the format, and if it is not a text that [`parse`] can read.
 pub fn deserialize<'de, D: Deserializer<'de>>(format: D) -> Result<Duration, D::Error> {
     format.deserialize_str(Text)
 }

@@ -35,7 +35,7 @@ impl Login<'_> {
         }
     }
 
-    /// The same for a store that has no user without a name.
+    /// The same for a store where every user has a name.
     ///
     /// # Errors
     /// As [`validate`](Self::validate) has, and [`ConfigError::OnlyTogether`] for a password without a user.
@@ -49,10 +49,10 @@ impl Login<'_> {
         }
     }
 
-    /// The password, read from its file if it stands there. `None` if there is none.
+    /// The password, read from its file if one is given. `None` if there is no password.
     ///
     /// # Errors
-    /// [`ConfigError::File`], in which nothing stands of what is in the file.
+    /// [`ConfigError::File`], which repeats nothing of the file.
     pub fn read(&self) -> Result<Option<Password>, ConfigError> {
         match self.password_file {
             Some(file) => read(file).map(Some),

@@ -1,4 +1,4 @@
-//! [`Password`]: text that shows itself to nobody but the server.
+//! [`Password`]: text that only the server is shown.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl<T: Into<String>> From<T> for Password {
     }
 }
 
-/// From a text. What is none, such as a number without quotes, is an error that does not repeat it.
+/// From a text. Anything else, such as a number without quotes, is an error that does not repeat it.
 impl<'de> Deserialize<'de> for Password {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
         let text = String::deserialize(format);

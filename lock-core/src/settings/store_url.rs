@@ -47,7 +47,7 @@ pub struct UrlForm {
 pub struct StoreUrl {
     /// Whether it is for TLS.
     pub tls: bool,
-    /// Who we are. Not empty.
+    /// The user name. Not empty.
     pub user: Option<String>,
     /// What stands behind the user.
     pub password: Option<Password>,
@@ -70,7 +70,7 @@ impl UrlForm {
         let tls = match scheme.to_ascii_lowercase() {
             given if given == self.scheme => false,
             given if given == self.tls_scheme => true,
-            // What is no scheme may be half of a password.
+            // What is not a scheme may be half of a password.
             given if given.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) => {
                 let Self { scheme, tls_scheme, .. } = *self;
                 return Err(ConfigError::Scheme { given, scheme, tls_scheme });
@@ -86,8 +86,8 @@ impl UrlForm {
             return Err(ConfigError::Fragment);
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (who, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (user, password) = who.split_once(':').map_or((who, None), |(user, p)| (user, Some(p)));
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = login.split_once(':').map_or((login, None), |(user, p)| (user, Some(p)));
         Ok(StoreUrl {
             tls,
             user: Some(decoded("user", user)?).filter(|user| !user.is_empty()),

@@ -1,13 +1,10 @@
 //! [`VirtualClock`]: the time of a paused runtime, as a clock that may run fast or slow.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{BootTime, Clock};
+use crate::{BootTime, Clock, sync::Mutex};
 
 /// What all virtual clocks show at their start: no zero, so that instants before it exist.
 const ORIGIN: BootTime = BootTime::new(Duration::from_secs(1_000));
@@ -18,13 +15,13 @@ const MILLION: i128 = 1_000_000;
 /// [rate](Self::with_rate), share it.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
-    world: Arc<World>,
+    shared: Arc<SharedTime>,
     /// How many millionths it runs fast.
     fast_by: i32,
 }
 
 #[derive(Debug)]
-struct World {
+struct SharedTime {
     start: Instant,
     slept: Mutex<Duration>,
 }
@@ -33,22 +30,21 @@ impl VirtualClock {
     /// A clock that starts now, at the right rate.
     #[must_use]
     pub fn new() -> Self {
-        Self { world: Arc::new(World { start: Instant::now(), slept: Mutex::default() }), fast_by: 0 }
+        Self { shared: Arc::new(SharedTime { start: Instant::now(), slept: Mutex::default() }), fast_by: 0 }
     }
 
     /// The same time as seen on a clock that runs fast by so many millionths, or slow if it is negative: 10 000 is 1 %.
     #[must_use]
     pub fn with_rate(&self, millionths: i32) -> Self {
-        Self { world: Arc::clone(&self.world), fast_by: millionths }
+        Self { shared: Arc::clone(&self.shared), fast_by: millionths }
     }
 
-    /// Lets time go by for all clocks of this world while no timer counts it, as when the machines sleep.
+    /// Lets time go by for all clocks that share it while no timer counts it, as when the machines sleep.
     pub fn suspend(&self, time: Duration) {
-        // Nothing panics while it is held.
-        *self.world.slept.lock().unwrap_or_else(PoisonError::into_inner) += time;
+        *self.shared.slept.lock() += time;
     }
 
-    /// What `other`, a clock of the same world, shows when this one shows `instant`.
+    /// What `other`, a clock of the same simulation, shows when this one shows `instant`.
     #[must_use]
     pub fn on(&self, other: &Self, instant: BootTime) -> BootTime {
         if instant == BootTime::FAR_FUTURE {
@@ -80,8 +76,8 @@ impl Default for VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> BootTime {
-        let slept = *self.world.slept.lock().unwrap_or_else(PoisonError::into_inner);
-        let elapsed = Instant::now().saturating_duration_since(self.world.start) + slept;
+        let slept = *self.shared.slept.lock();
+        let elapsed = Instant::now().saturating_duration_since(self.shared.start) + slept;
         self.shows(nanos(BootTime::new(elapsed)))
     }
 }

@@ -1,4 +1,4 @@
-//! [`Faults`]: how often and how badly the wire of a client goes wrong.
+//! [`Faults`]: how often and how badly the network of a client fails.
 
 use std::time::Duration;
 
@@ -42,23 +42,23 @@ impl Faults {
     }
 
     /// What happens to the next request.
-    pub(super) fn journey(&self, entropy: &SeededEntropy) -> Journey {
+    pub(super) fn fate(&self, entropy: &SeededEntropy) -> Fate {
         let (out, back) = (entropy.up_to(self.latency), entropy.up_to(self.latency));
-        let good = Journey { arrives: Some(out), again: None, answered: Some(back), end: End::Limit };
+        let good = Fate { arrives: Some(out), again: None, answered: Some(back), end: End::Limit };
         if !entropy.chance(self.per_mille) {
             return good;
         }
         match entropy.below(9) {
-            0 => Journey { arrives: None, ..good },
-            1 => Journey { answered: None, ..good },
+            0 => Fate { arrives: None, ..good },
+            1 => Fate { answered: None, ..good },
             2 | 3 if !self.repeats => good,
-            2 => Journey { again: Some(out + entropy.up_to(self.latency)), ..good },
-            3 => Journey { again: Some(out + entropy.up_to(self.late)), ..good },
-            4 => Journey { arrives: Some(entropy.up_to(self.late)), ..good },
-            5 => Journey { answered: Some(entropy.up_to(self.late)), ..good },
-            6 => Journey { arrives: None, end: End::Refused, ..good },
-            7 => Journey { arrives: None, end: End::NotReady(out + back), ..good },
-            _ => Journey {
+            2 => Fate { again: Some(out + entropy.up_to(self.latency)), ..good },
+            3 => Fate { again: Some(out + entropy.up_to(self.late)), ..good },
+            4 => Fate { arrives: Some(entropy.up_to(self.late)), ..good },
+            5 => Fate { answered: Some(entropy.up_to(self.late)), ..good },
+            6 => Fate { arrives: None, end: End::Refused, ..good },
+            7 => Fate { arrives: None, end: End::NotReady(out + back), ..good },
+            _ => Fate {
                 arrives: Some(entropy.up_to(self.late)),
                 answered: None,
                 end: End::Broken(out),
@@ -83,7 +83,7 @@ impl Faults {
 
 /// What becomes of one request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Journey {
+pub(super) struct Fate {
     /// When it reaches the store, counted from the sending, if it does.
     pub(super) arrives: Option<Duration>,
     /// When it reaches the store once more.

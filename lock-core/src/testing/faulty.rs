@@ -1,10 +1,10 @@
-//! [`Faulty`]: a backend behind a wire that goes wrong as its seed says.
+//! [`Faulty`]: a backend behind a network that fails as its seed says.
 
 use std::{
     collections::VecDeque,
     future::Future,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -19,12 +19,12 @@ use tokio::{
 
 use super::{
     Faults, SeededEntropy,
-    faults::{End, Journey},
-    hints::{FaultyHints, Line},
+    faults::{End, Fate},
+    faulty_hints::{FaultyHints, ListenerCount},
 };
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, EntryId, FencingToken,
-    Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode,
+    Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode, sync::Mutex,
 };
 
 /// So many requests at one instant are a loop that never ends, which on paused time would hang the test.
@@ -42,7 +42,7 @@ pub struct Faulty {
     inner: Arc<dyn Backend>,
     entropy: Arc<SeededEntropy>,
     state: Arc<Mutex<State>>,
-    lines: Arc<AtomicUsize>,
+    listening: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -62,38 +62,38 @@ impl Faulty {
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>, entropy: SeededEntropy, faults: Faults) -> Self {
         let state = State { faults, cut: false, tokens: VecDeque::new(), busy: (Instant::now(), 0) };
-        Self { inner, entropy: Arc::new(entropy), state: Arc::new(Mutex::new(state)), lines: Arc::default() }
+        Self {
+            inner,
+            entropy: Arc::new(entropy),
+            state: Arc::new(Mutex::new(state)),
+            listening: Arc::default(),
+        }
     }
 
     /// What the wire is like from now on. What is on its way already arrives as it would have.
     pub fn set(&self, faults: Faults) {
-        self.lock().faults = faults;
+        self.state.lock().faults = faults;
     }
 
     /// How many streams of hints are listened to.
     #[must_use]
     pub fn listeners(&self) -> usize {
-        self.lines.load(Ordering::Relaxed)
+        self.listening.load(Ordering::Relaxed)
     }
 
     /// Nothing is sent any more and nothing is answered: the client is gone.
     pub(crate) fn cut(&self) {
-        self.lock().cut = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held but the guard against endless loops, which ends the test.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().cut = true;
     }
 
     /// Draws what becomes of the next request. `None`: nothing ever.
-    fn depart(&self) -> Option<(Journey, Duration)> {
-        let mut state = self.lock();
+    fn draw_fate(&self) -> Option<(Fate, Duration)> {
+        let mut state = self.state.lock();
         let now = Instant::now();
         state.busy = if state.busy.0 == now { (now, state.busy.1 + 1) } else { (now, 1) };
         assert!(state.busy.1 < ENDLESS, "a client sends requests in an endless loop, while no time goes by");
         let faults = state.faults;
-        (!state.cut).then(|| (faults.journey(&self.entropy), faults.limit))
+        (!state.cut).then(|| (faults.fate(&self.entropy), faults.limit))
     }
 
     /// Sends a request that can be carried out several times.
@@ -101,9 +101,9 @@ impl Faulty {
         &self,
         request: impl Fn() -> BoxFuture<'static, T> + Send + Sync + 'static,
     ) -> Result<T, BackendError> {
-        let Some((journey, limit)) = self.depart() else { return std::future::pending().await };
+        let Some((fate, limit)) = self.draw_fate() else { return std::future::pending().await };
         let error = |kind, what| BackendError::new("faulty", kind, what);
-        let (end, failure) = match journey.end {
+        let (end, failure) = match fate.end {
             End::Limit => (limit, error(BackendErrorKind::TimedOut, "no answer in time")),
             End::Refused => {
                 return Err(error(BackendErrorKind::Unreachable, "connection refused").unsent());
@@ -113,8 +113,8 @@ impl Faulty {
         };
         let end = Instant::now() + end;
         let (sender, answer) = oneshot::channel();
-        if journey.arrives.is_some() {
-            tokio::spawn(travel(journey, request, sender));
+        if fate.arrives.is_some() {
+            tokio::spawn(carry(fate, request, sender));
         }
         tokio::select! {
             biased;
@@ -125,7 +125,7 @@ impl Faulty {
 
     /// Puts the hints of a standing on the wire.
     fn on_wire(&self, standing: &mut Standing) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Standing::Admitted { token, .. } | Standing::Waiting { token, .. } = standing {
             if !state.tokens.contains(token) {
                 state.tokens.push_back(*token);
@@ -136,8 +136,8 @@ impl Faulty {
         }
         let Standing::Waiting { token, hints, .. } = standing else { return };
         let inner: Hints = std::mem::replace(hints, Box::pin(futures_util::stream::empty()));
-        let line = Line::new(&self.lines);
-        let mut faulty = FaultyHints::new(inner, state.faults, self.entropy.branch(), line);
+        let count = ListenerCount::new(&self.listening);
+        let mut faulty = FaultyHints::new(inner, state.faults, self.entropy.branch(), count);
         if self.entropy.chance(state.faults.per_mille) {
             let former: Vec<_> = state.tokens.iter().filter(|known| *known != token).collect();
             let drawn = self.entropy.below(former.len() as u64);
@@ -154,23 +154,23 @@ impl Faulty {
 }
 
 /// Carries a request to the store, once or twice, and its first answer back.
-async fn travel<T: Send + 'static>(
-    journey: Journey,
+async fn carry<T: Send + 'static>(
+    fate: Fate,
     request: impl Fn() -> BoxFuture<'static, T> + Send + Sync,
     answer: oneshot::Sender<T>,
 ) {
     let first = async {
-        let Some(arrives) = journey.arrives else { return };
+        let Some(arrives) = fate.arrives else { return };
         pause(arrives).await;
         let result = request().await;
-        if let Some(back) = journey.answered {
+        if let Some(back) = fate.answered {
             pause(back).await;
             // A client that has given up needs no answer.
             let _ = answer.send(result);
         }
     };
     let second = async {
-        if let Some(again) = journey.again {
+        if let Some(again) = fate.again {
             pause(again).await;
             drop(request().await);
         }
@@ -221,7 +221,7 @@ impl Backend for Faulty {
         self.send(request).await?
     }
 
-    // It goes past the wire: nobody relies on it.
+    // It bypasses the wire: nothing relies on it.
     async fn give_back(&self) {
         self.inner.give_back().await;
     }
@@ -229,7 +229,7 @@ impl Backend for Faulty {
     fn alarms(&self) -> Alarms {
         let (state, entropy) = (Arc::clone(&self.state), Arc::clone(&self.entropy));
         let arrives = move |_: &EntryId| {
-            let per_mille = state.lock().unwrap_or_else(PoisonError::into_inner).faults.per_mille;
+            let per_mille = state.lock().faults.per_mille;
             std::future::ready(!entropy.chance(per_mille))
         };
         Box::pin(self.inner.alarms().filter(arrives))
@@ -239,7 +239,7 @@ impl Backend for Faulty {
         self.inner.guarantees()
     }
 
-    // What people and tools ask goes past the wire.
+    // What people and tools ask bypasses the wire.
     fn operator(&self) -> &dyn Operator {
         self.inner.operator()
     }

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -11,6 +11,8 @@ use tokio::{
     runtime::Handle,
     task::{AbortHandle, JoinHandle},
 };
+
+use crate::sync::Mutex;
 
 /// The tasks of one simulated client, its keeper's among them, on the runtime of the simulation.
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ pub(crate) struct Machine {
 struct State {
     blocked: bool,
     crashed: bool,
-    /// Who wanted to run while it was blocked.
+    /// The tasks that were polled while it was blocked.
     parked: Vec<Waker>,
     tasks: Vec<AbortHandle>,
     /// How many tasks there may be before those that have ended are forgotten.
@@ -43,7 +45,7 @@ impl Machine {
     ) -> JoinHandle<T> {
         let state = Arc::clone(&self.state);
         let task = self.runtime.spawn(Running { state, future: Box::pin(future) });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.crashed {
             task.abort();
         } else {
@@ -58,11 +60,11 @@ impl Machine {
 
     /// No task runs until [`unblock`](Self::unblock).
     pub(crate) fn block(&self) {
-        self.lock().blocked = true;
+        self.state.lock().blocked = true;
     }
 
     pub(crate) fn unblock(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.blocked = false;
         let parked = std::mem::take(&mut state.parked);
         drop(state);
@@ -71,16 +73,11 @@ impl Machine {
 
     /// Ends all tasks where they stand, and all that are still to come.
     pub(crate) fn crash(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.crashed = true;
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         tasks.iter().for_each(AbortHandle::abort);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,7 +91,7 @@ impl<F: Future> Future for Running<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.blocked {
             state.parked.push(cx.waker().clone());
             return Poll::Pending;

@@ -1,6 +1,6 @@
 //! Simulations: many clients and one store in one thread, on time that jumps, with faults drawn from a seed.
 //!
-//! What a service does when it loses its lock can hardly be tried out on a real server: the interesting moments are rare
+//! What a service does when it loses its lock can hardly be tested on a real server: the interesting moments are rare
 //! and do not come back. Here they are cheap. The engine and the keeper are the real ones; only time, randomness and
 //! the wire are simulated. A run of a minute takes milliseconds, and the same seed gives the same run, to the last
 //! request.
@@ -9,7 +9,7 @@
 //! use std::time::Duration;
 //! use lock_core::{AcquireOptions, DistributedLock, LostReason, testing::Simulation};
 //!
-//! // A service that is stopped for longer than its ttl, and somebody else who takes over.
+//! // A service that is stopped for longer than its ttl, and another client that takes over.
 //! let seconds = Duration::from_secs;
 //! let (lost, takeover) = Simulation::new(42).run(async |sim| {
 //!     let options = AcquireOptions::new().ttl(seconds(3));
@@ -39,7 +39,7 @@
 //!    process.
 //! 2. Give it something to write to that remembers each write with the [token](crate::Guard::token) under which it was made: an
 //!    `Arc<Mutex<Vec<_>>>` will do.
-//! 3. Start the same service on a second client, so that there is somebody to take over.
+//! 3. Start the same service on a second client, which takes over.
 //! 4. Get the first into trouble for longer than its ttl, at a moment drawn from [`Sim::entropy`], and let some time go by.
 //! 5. No write of a smaller token may stand behind one of a larger; and both have to be there, or nothing was tested.
 //! 6. Repeat it with many seeds, and then with a mistake in the service, to see that it is found. A seed that fails goes into
@@ -68,12 +68,12 @@
 //! whatever it takes from the operating system itself is not repeated by the seed.
 
 mod clock;
+mod clock_skew;
 mod entropy;
 mod faults;
 mod faulty;
-mod hints;
+mod faulty_hints;
 mod machine;
-mod remote;
 mod simulation;
 #[cfg(test)]
 mod tests;

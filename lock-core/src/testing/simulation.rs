@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime, task::JoinHandle};
 
-use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, remote::Remote};
+use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
 use crate::{Backend, BootTime, Clock, Hold, Keeper, Locks, Memory};
 
-/// A simulation that stands still would otherwise hang its test: nobody waits for a lock for a simulated month.
+/// A simulation that waits for what never comes would otherwise hang its test: no test waits for a simulated month.
 const STUCK: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A seeded run of clients on a store, on one thread and on paused time. See [`testing`](super).
@@ -31,7 +31,7 @@ impl Simulation {
         self
     }
 
-    /// Runs `body` to its end, and gives what it gives. Tasks that are left are dropped. Time stands still while anything
+    /// Runs `body` to its end, and returns its output. Tasks that are left are dropped. Time stands still while anything
     /// can run, and jumps to the next timer when nothing can.
     ///
     /// # Panics
@@ -74,7 +74,7 @@ impl Sim {
     }
 
     /// A client whose clock runs fast by so many millionths of the store's (slow if negative; more than 10 000, which is
-    /// 1 %, is more than a [margin](crate::margin) pays for), and with a backend of one's own around its wire.
+    /// 1 %, is more than a [margin](crate::margin) pays for), and with a backend of yours around its wire.
     #[must_use]
     pub fn client_through(
         &self,
@@ -84,11 +84,11 @@ impl Sim {
         let clock = self.clock.with_rate(fast_by);
         let faulty = Arc::new(Faulty::new(Arc::clone(&self.store), self.entropy.branch(), Faults::none()));
         let wire = Arc::clone(&faulty) as Arc<dyn Backend>;
-        let remote = Arc::new(Remote::new(wire, self.clock.clone(), clock.clone()));
+        let skewed = Arc::new(ClockSkew::new(wire, self.clock.clone(), clock.clone()));
         let machine = Machine::new();
         let keeper = Keeper::on_machine(machine.clone(), Arc::new(clock.clone()));
-        let locks = Locks::with(wrap(remote, &clock), keeper, Arc::new(self.entropy.branch()));
-        SimClient { locks, faulty, machine, clock, world: self.clock.clone() }
+        let locks = Locks::with(wrap(skewed, &clock), keeper, Arc::new(self.entropy.branch()));
+        SimClient { locks, faulty, machine, clock, store_clock: self.clock.clone() }
     }
 
     /// The store itself, as it is seen without a wire.
@@ -112,7 +112,7 @@ impl Sim {
     /// Lets the clients run for so long, in simulated time.
     ///
     /// # Cancel safety
-    /// Safe to drop.
+    /// Dropping the future ends the wait. The clients go on.
     pub async fn sleep(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -130,7 +130,7 @@ pub struct SimClient {
     faulty: Arc<Faulty>,
     machine: Machine,
     clock: VirtualClock,
-    world: VirtualClock,
+    store_clock: VirtualClock,
 }
 
 impl SimClient {
@@ -181,6 +181,6 @@ impl SimClient {
     /// lock is lost: until when it could be.
     #[must_use]
     pub fn deadline(&self, hold: &Hold) -> BootTime {
-        self.clock.on(&self.world, hold.deadline())
+        self.clock.on(&self.store_clock, hold.deadline())
     }
 }

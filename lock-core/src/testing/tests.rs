@@ -1,4 +1,4 @@
-//! What a simulation promises to those who test with it.
+//! What a simulation promises to the tests that use it.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 
 use super::{
     faults::End,
-    hints::{FaultyHints, Line},
+    faulty_hints::{FaultyHints, ListenerCount},
     *,
 };
 use crate::{
@@ -28,7 +28,7 @@ fn entry(id: u128) -> Entry {
 }
 
 #[test]
-fn a_blocked_client_neither_renews_nor_notices_and_knows_of_its_loss_before_it_does_anything() {
+fn a_blocked_client_renews_nothing_and_knows_of_its_loss_when_it_runs() {
     Simulation::new(1).run(async |sim| {
         let (one, two) = (sim.client(), sim.client());
         let lock = one.locks().mutex("a").unwrap().with_options(options());
@@ -45,7 +45,7 @@ fn a_blocked_client_neither_renews_nor_notices_and_knows_of_its_loss_before_it_d
 }
 
 #[test]
-fn what_a_crashed_client_held_is_free_when_its_ttl_ends_and_none_of_its_tasks_goes_on() {
+fn what_a_crashed_client_held_is_free_at_its_ttl_and_its_tasks_end() {
     Simulation::new(1).run(async |sim| {
         let (one, two) = (sim.client(), sim.client());
         let lock = one.locks().mutex("a").unwrap().with_options(options());
@@ -117,23 +117,16 @@ fn every_fault_comes_at_its_rate_and_none_comes_on_a_good_wire() {
     let entropy = SeededEntropy::new(1);
     let kinds = |faults: Faults| {
         let kinds = (0..2_000).map(|_| {
-            let journey = faults.journey(&entropy);
-            let late = journey.arrives.is_some_and(|at| at > faults.latency);
-            let late_answer = journey.answered.is_some_and(|at| at > faults.latency);
-            let end = match journey.end {
+            let fate = faults.fate(&entropy);
+            let late = fate.arrives.is_some_and(|at| at > faults.latency);
+            let late_answer = fate.answered.is_some_and(|at| at > faults.latency);
+            let end = match fate.end {
                 End::Limit => 0,
                 End::Refused => 1,
                 End::NotReady(_) => 2,
                 End::Broken(_) => 3,
             };
-            (
-                journey.arrives.is_some(),
-                late,
-                journey.again.is_some(),
-                journey.answered.is_some(),
-                late_answer,
-                end,
-            )
+            (fate.arrives.is_some(), late, fate.again.is_some(), fate.answered.is_some(), late_answer, end)
         });
         kinds.collect::<BTreeSet<_>>()
     };
@@ -168,7 +161,7 @@ async fn an_answer_that_does_not_come_is_given_up_at_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_for_hints_is_counted() {
+async fn every_stream_of_hints_that_is_listened_to_is_counted() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
     let wire = Faulty::new(memory, SeededEntropy::new(3), Faults::none());
     wire.enter(&entry(1), Step::Create, WaitMode::Queue).await.unwrap();
@@ -185,8 +178,9 @@ async fn whoever_listens_for_hints_is_counted() {
 async fn bad_hints_are_lost_late_or_twice_and_the_stream_ends_behind_the_last() {
     let faults = Faults::at(1000);
     let sent = || futures_util::stream::iter(std::iter::repeat_n(Hint::Changed, 300));
-    let lines = Arc::default();
-    let mut hints = FaultyHints::new(Box::pin(sent()), faults, SeededEntropy::new(4), Line::new(&lines));
+    let listening = Arc::default();
+    let mut hints =
+        FaultyHints::new(Box::pin(sent()), faults, SeededEntropy::new(4), ListenerCount::new(&listening));
     hints.add_stale(Hint::Admitted { token: FencingToken::new(9) });
     let started = tokio::time::Instant::now();
     let (mut at_once, mut late, mut stale) = (0, 0, 0);
@@ -207,7 +201,8 @@ async fn bad_hints_are_lost_late_or_twice_and_the_stream_ends_behind_the_last() 
 async fn a_stream_of_hints_that_breaks_off_ends_though_the_store_goes_on() {
     let endless = Box::pin(futures_util::stream::pending());
     let faults = Faults::none();
-    let mut hints = FaultyHints::new(endless, faults, SeededEntropy::new(4), Line::new(&Arc::default()));
+    let mut hints =
+        FaultyHints::new(endless, faults, SeededEntropy::new(4), ListenerCount::new(&Arc::default()));
     hints.break_off();
     let started = tokio::time::Instant::now();
     assert_eq!(hints.next().await, None);

@@ -1,4 +1,4 @@
-use std::{fs, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use super::*;
 
@@ -92,30 +92,4 @@ fn the_password_is_shown_by_nothing() {
         let error = refused(wrong);
         assert!(!format!("{error} {error:?}").contains("SECRET"), "{wrong}: {error}");
     }
-}
-
-#[test]
-fn certificates_that_cannot_be_used_name_their_option_and_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str, content: &str| -> PathBuf {
-        let path = dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path
-    };
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let cert = file("cert.pem", &signed.cert.pem());
-    let (empty, missing) = (file("empty.pem", "nothing"), dir.path().join("missing.pem"));
-    let tls = EtcdConfig { tls: true, ca: Some(cert.clone()), ..EtcdConfig::default() };
-    assert!(tls::load(&tls).unwrap().is_some());
-    for bad in [&empty, &missing] {
-        let config = EtcdConfig { ca: Some(bad.clone()), ..tls.clone() };
-        let error = tls::load(&config).unwrap_err();
-        assert!(matches!(&error, ConfigError::File { option: "ca", path, .. } if path == bad), "{error}");
-        let config = EtcdConfig { cert: Some(cert.clone()), key: Some(bad.clone()), ..tls.clone() };
-        let error = tls::load(&config).unwrap_err();
-        assert!(matches!(&error, ConfigError::File { option: "key", path, .. } if path == bad), "{error}");
-    }
-    let other = file("other.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
-    let config = EtcdConfig { cert: Some(cert), key: Some(other), ..tls };
-    assert!(matches!(tls::load(&config).unwrap_err(), ConfigError::Tls { .. }));
 }

@@ -18,8 +18,8 @@ fn contains(range: &Range, key: &[u8]) -> bool {
     *range.0 <= *key && *key < *range.1
 }
 
-fn key(keys: &Keys, claim: Claim, lease: i64, slot: u32) -> Vec<u8> {
-    format!("{}{slot}", keys.slots(claim, lease)).into_bytes()
+fn key(keys: &Keys, claim: Claim, lease: i64, number: u32) -> Vec<u8> {
+    format!("{}{number}", keys.entry_prefix(claim, lease)).into_bytes()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn the_stored_format_is_the_documented_one() {
     assert_eq!(text(&key(&keys, claim, 1, 12)), "q1/é%0A/s10/3/1/12");
     assert!(text(&key(&keys, Claim::writer(), 1, 0)).starts_with("q1/é%0A/r/w/"));
     assert_eq!(text(&session("app/", 0xabc)), "app/s1/abc");
-    assert_eq!(text(&door(&session("app/", 0xabc), 7)), "app/s1/abc/7");
+    assert_eq!(text(&tombstone(&session("app/", 0xabc), 7)), "app/s1/abc/7");
     assert_eq!(text(&evictions("app/")), "app/e1");
 }
 
@@ -70,11 +70,11 @@ fn names() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_key_is_read_back_as_it_was_written(name in names(), claim in claims(), lease in 1..i64::MAX, slot: u32) {
+    fn a_key_is_read_back_as_it_was_written(name in names(), claim in claims(), lease in 1..i64::MAX, number: u32) {
         let name = LockName::new(&name).unwrap();
         let keys = Keys::new("p/", &name);
-        let key = key(&keys, claim, lease, slot);
-        prop_assert_eq!(keys.row(&key), Some(Row { claim, lease, slot }));
+        let key = key(&keys, claim, lease, number);
+        prop_assert_eq!(keys.read_entry(&key), Some(EntryKey { claim, lease, number }));
         prop_assert_eq!(name_of("p/", &key), Some(name));
         prop_assert!(is_entry("p/", &key));
         prop_assert!(contains(&keys.all(), &key) && contains(&keys.agreeing(claim), &key));
@@ -84,19 +84,19 @@ proptest! {
 
     // H77, b08.
     #[test]
-    fn no_lock_reaches_into_another_one(one in names(), other in names(), claim in claims(), slot: u32) {
+    fn no_lock_reaches_into_another_one(one in names(), other in names(), claim in claims(), number: u32) {
         let [keys, others] = [&one, &other].map(|name| Keys::new("p/", &LockName::new(name).unwrap()));
-        let key = key(&others, claim, LEASE, slot);
+        let key = key(&others, claim, LEASE, number);
         prop_assert_eq!(contains(&keys.all(), &key), one == other);
-        prop_assert_eq!(keys.row(&key).is_some(), one == other);
+        prop_assert_eq!(keys.read_entry(&key).is_some(), one == other);
         prop_assert!(!contains(&keys.all(), &session("p/", LEASE)) && !contains(&keys.all(), &evictions("p/")));
     }
 
     // PR07.
     #[test]
-    fn who_has_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), slot: u32) {
+    fn an_entry_with_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), number: u32) {
         let keys = Keys::new("", &LockName::new(&name).unwrap());
-        let key = key(&keys, b, LEASE, slot);
+        let key = key(&keys, b, LEASE, number);
         prop_assert_eq!(contains(&keys.agreeing(a), &key), a.agrees_with(&b));
         prop_assert_eq!(keys.disagreeing(a).iter().any(|range| contains(range, &key)), !a.agrees_with(&b));
     }
@@ -115,8 +115,8 @@ proptest! {
     ) {
         if let Some(name) = name_of("", found.as_bytes()) {
             let keys = Keys::new("", &name);
-            let row = keys.row(found.as_bytes()).expect("it is in the queue of its name");
-            let again = key(&keys, row.claim, row.lease, row.slot);
+            let row = keys.read_entry(found.as_bytes()).expect("it is in the queue of its name");
+            let again = key(&keys, row.claim, row.lease, row.number);
             prop_assert_eq!(text(&again), found);
         }
     }

@@ -1,24 +1,25 @@
 //! [`Member`]: an entry of ours under its lease.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BootTime, Entry};
 
-use super::{Session, doors::Door};
+use super::{session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
 
-/// An entry of ours, from before its first request to after it is known to be gone.
+/// A session of entries.
+pub(crate) type Session = session::Session<Member>;
+
+/// An entry of ours, from before its first request until it is known to be gone.
 pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
     /// Its key, which names its lease. Nobody else has it until this one is known to be gone.
     pub(crate) key: Vec<u8>,
     /// The number at the end of it, and where that begins.
-    slot: (usize, u32),
-    /// By which nothing of it comes any more once it is shut. `None` where its lease is its own.
-    pub(super) door: Option<Door>,
+    number: (usize, u32),
+    /// Once it is set, nothing creates the entry any more. `None` where its lease is its own.
+    pub(super) tombstone: Option<Tombstone>,
     pub(crate) keys: Keys,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -28,14 +29,14 @@ pub(crate) struct Member {
 struct State {
     /// When its lease would have ended, if it had one of its own (PR09).
     expires: BootTime,
-    /// Somebody is leaving for it, or did. It does not come back.
+    /// A leave has begun for it, or is done. It does not come back.
     ended: bool,
     /// Creates that were sent and not answered: each may still arrive.
-    unanswered: u32,
+    unanswered_creates: u32,
     /// Requests that delete its key and were not answered: each may still arrive, and does not ask whose the key is.
-    undeleted: u32,
-    /// Its key may be somebody else's.
-    yielded: bool,
+    unanswered_deletes: u32,
+    /// Its key may be another member's.
+    key_released: bool,
     /// How many stood ahead when it came. They only become fewer.
     ahead: Option<u64>,
     /// Its create revision, once known.
@@ -45,56 +46,64 @@ struct State {
 }
 
 impl State {
-    fn stands(&mut self, token: i64, ahead: Option<u64>) {
+    fn set_position(&mut self, token: i64, ahead: Option<u64>) {
         self.token = token;
         self.ahead = ahead.or(self.ahead);
     }
 }
 
 impl Member {
-    /// Under a key that is one of the slots at `place`.
+    /// Under a key that is `prefix` and a number.
     pub(super) fn new(
         entry: &Entry,
-        (place, slot): (Vec<u8>, u32),
-        door: Option<Door>,
+        (prefix, number): (Vec<u8>, u32),
+        tombstone: Option<Tombstone>,
         keys: Keys,
         session: Arc<Session>,
         now: BootTime,
     ) -> Self {
-        let begins = place.len();
-        let mut key = place;
-        key.extend_from_slice(slot.to_string().as_bytes());
-        let slot = (begins, slot);
+        let begins = prefix.len();
+        let mut key = prefix;
+        key.extend_from_slice(number.to_string().as_bytes());
+        let number = (begins, number);
         let state = State {
             expires: now + session.granted(),
             ended: false,
-            unanswered: 0,
-            undeleted: 0,
-            yielded: false,
+            unanswered_creates: 0,
+            unanswered_deletes: 0,
+            key_released: false,
             ahead: None,
             token: 0,
             seen: (0, None),
         };
-        Self { entry: Arc::new(entry.clone()), key, slot, door, keys, session, state: Mutex::new(state) }
+        Self {
+            entry: Arc::new(entry.clone()),
+            key,
+            number,
+            tombstone,
+            keys,
+            session,
+            state: Mutex::new(state),
+        }
     }
 
-    /// Where its slot is, and which one.
-    pub(super) fn slot(&self) -> (&[u8], u32) {
-        let (begins, slot) = self.slot;
-        (&self.key[..begins], slot)
+    /// The prefix of its key, and the number behind it.
+    pub(super) fn key_number(&self) -> (&[u8], u32) {
+        let (begins, number) = self.number;
+        (&self.key[..begins], number)
     }
 
-    /// The key of its door, and the mod revision that this had when the member came: all its creates compare it, however often they are
-    /// sent, and whenever they arrive (PR08).
-    pub(crate) fn door_key(&self) -> Option<(Vec<u8>, i64)> {
-        let (door, session) = (self.door?, self.session.key()?);
-        Some((keys::door(session, door.number), door.shut))
+    /// The key of its tombstone, and the mod revision that this had when the member came: all its creates compare it, however
+    /// often they are sent, and whenever they arrive (PR08).
+    pub(crate) fn tombstone_key(&self) -> Option<(Vec<u8>, i64)> {
+        let (tombstone, session) = (self.tombstone?, self.session.key()?);
+        Some((keys::tombstone(session, tombstone.number), tombstone.set_at))
     }
 
-    /// Its door was shut, in this revision.
-    pub(super) fn was_shut(&self, revision: i64) {
-        if let Some(door) = self.door {
-            self.session.was_shut(door, revision);
+    /// Its tombstone was set, in this revision.
+    pub(super) fn mark_tombstone_set(&self, revision: i64) {
+        if let Some(tombstone) = self.tombstone {
+            self.session.mark_tombstone_set(tombstone, revision);
         }
     }
 
@@ -106,8 +115,8 @@ impl Member {
         kept && !state.ended && now < state.expires
     }
 
-    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it
-    /// meanwhile, which the answer knows nothing of.
+    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if a leave has begun meanwhile,
+    /// which the answer knows nothing of.
     pub(crate) fn refresh(&self, sent: BootTime) -> bool {
         let until = sent.max(self.session.proved()) + self.session.granted();
         let mut state = self.lock();
@@ -115,55 +124,55 @@ impl Member {
         !state.ended
     }
 
-    /// A create is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt. False if
-    /// somebody has left for it: then nothing may be created any more. Whoever leaves later knows of this one.
-    pub(crate) fn creates(&self) -> bool {
+    /// A create is being sent. It stays in doubt until its answer is taken note of. False if a leave has begun: then nothing may be
+    /// created any more. A later leave knows of this create.
+    pub(crate) fn begin_create(&self) -> bool {
         let mut state = self.lock();
-        state.unanswered += u32::from(!state.ended);
+        state.unanswered_creates += u32::from(!state.ended);
         !state.ended
     }
 
     /// A create was answered: with this create revision, behind so many, or with no place.
-    pub(crate) fn created(&self, place: Option<(i64, Option<u64>)>) {
+    pub(crate) fn create_answered(&self, place: Option<(i64, Option<u64>)>) {
         let mut state = self.lock();
-        state.unanswered -= 1;
+        state.unanswered_creates -= 1;
         if let Some((token, ahead)) = place {
-            state.stands(token, ahead);
+            state.set_position(token, ahead);
         }
     }
 
-    /// Its key is going to be deleted, and its door shut perhaps. If that is not taken note of as answered, whether it was or not, it
+    /// Its key is going to be deleted, and its tombstone set perhaps. If that is not taken note of as answered, whether it was or not, it
     /// stays in doubt.
-    /// False if it is known to be gone and has yielded its key: then nothing must be deleted any more.
-    pub(super) fn deletes(&self) -> bool {
+    /// False if it is known to be gone and has released its key: then nothing must be deleted any more.
+    pub(super) fn begin_delete(&self) -> bool {
         let mut state = self.lock();
-        state.undeleted += u32::from(!state.yielded);
-        !state.yielded
+        state.unanswered_deletes += u32::from(!state.key_released);
+        !state.key_released
     }
 
-    /// What was going to delete its key can do so no more. Whether something else can, or could before.
-    pub(super) fn deleted(&self) -> bool {
+    /// A delete of its key was answered. True if another one may still arrive.
+    pub(super) fn delete_answered(&self) -> bool {
         let mut state = self.lock();
-        state.undeleted -= 1;
-        state.undeleted > 0
+        state.unanswered_deletes -= 1;
+        state.unanswered_deletes > 0
     }
 
-    /// Lets somebody else have its key and its door, if no delete of it can arrive any more. From then on none is sent.
-    pub(super) fn yields_its_key(&self) -> bool {
+    /// Lets another member have its key and its tombstone, if no delete of it can arrive any more. From then on none is sent.
+    pub(super) fn release_key(&self) -> bool {
         let mut state = self.lock();
-        state.yielded = state.undeleted == 0;
-        state.yielded
+        state.key_released = state.unanswered_deletes == 0;
+        state.key_released
     }
 
     /// Takes note that it stands in the queue: with this create revision, behind so many.
-    pub(crate) fn stands(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
+    pub(crate) fn set_position(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
-        state.stands(token, ahead);
+        state.set_position(token, ahead);
         state.ahead
     }
 
     /// Takes note of how many are ahead, as far as it sees, and of the label of the first.
-    pub(crate) fn sees(&self, ahead: u64, holder: Option<String>) {
+    pub(crate) fn set_seen(&self, ahead: u64, holder: Option<String>) {
         self.lock().seen = (ahead, holder);
     }
 
@@ -187,19 +196,59 @@ impl Member {
     }
 
     /// Its place, or 0 if it was given none, where every create was answered. `None` if one may still arrive.
-    pub(super) fn certain_place(&self) -> Option<i64> {
+    pub(super) fn certain_revision(&self) -> Option<i64> {
         let state = self.lock();
-        (state.unanswered == 0).then_some(state.token)
+        (state.unanswered_creates == 0).then_some(state.token)
     }
 
-    /// Whether its time is over and somebody has to leave for it.
+    /// Whether its time is over, so that it has to be removed.
     pub(super) fn is_overdue(&self, now: BootTime) -> bool {
         now >= self.lock().expires
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
+    }
+}
+
+impl Session {
+    /// A new member, which has a slot, a key of its own and a tombstone of its own.
+    pub(crate) fn add_member(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+        let prefix = keys.entry_prefix(entry.claim, self.lease()).into_bytes();
+        let mut state = self.lock();
+        let number = match state.key_numbers.get_mut(&prefix) {
+            Some(numbers) => numbers.take(),
+            None => state.key_numbers.entry(prefix.clone()).or_default().take(),
+        };
+        let tombstone = self.key().is_some().then(|| state.tombstones.take());
+        let member = Arc::new(Member::new(entry, (prefix, number), tombstone, keys, Arc::clone(self), now));
+        state.members.insert(entry.id, Arc::clone(&member));
+        member
+    }
+
+    /// A member gives back its slot; and its key and its tombstone, if nothing can delete the one or set the other any more.
+    pub(super) fn remove_member(&self, member: &Arc<Member>, now: BootTime) {
+        let mut state = self.lock();
+        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            state.members.remove(&member.entry.id);
+            state.slots.release(now);
+            if !member.release_key() {
+                state.slots.lose();
+                return;
+            }
+            if let Some(tombstone) = member.tombstone {
+                state.tombstones.give_back(tombstone);
+            }
+            let (prefix, number) = member.key_number();
+            if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
+                state.key_numbers.remove(prefix);
+            }
+        }
+    }
+
+    /// Whether a member has this key.
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
+        self.lock().members.values().any(|member| member.key == key)
     }
 }
 
@@ -233,33 +282,33 @@ mod tests {
         let name = LockName::new("job").unwrap();
         let entry = Entry::new(name, EntryId::new(1), Claim::mutex(), s(10));
         let keys = Keys::new("", &entry.name);
-        let member = session.admit(&entry, keys, START);
+        let member = session.add_member(&entry, keys, START);
         (session, member)
     }
 
     /// PR08, PR09: the keeper left for one whose runtime had stalled, and it goes on as if nothing had happened.
     #[test]
-    fn who_was_left_for_creates_nothing_any_more_and_does_not_come_back() {
+    fn a_member_that_was_left_for_creates_nothing_and_does_not_come_back() {
         let (_session, member) = member();
-        assert!(member.creates());
-        member.created(Some((5, Some(0))));
+        assert!(member.begin_create());
+        member.create_answered(Some((5, Some(0))));
         assert!(!member.end(START + s(1)), "it was alive up to now");
-        assert!(!member.creates());
+        assert!(!member.begin_create());
         assert!(!member.refresh(START + s(1)), "an answer that came late");
         assert!(!member.is_alive(START + s(1)));
-        assert_eq!((member.token(), member.certain_place()), (None, Some(5)));
+        assert_eq!((member.token(), member.certain_revision()), (None, Some(5)));
     }
 
     /// PR08.
     #[test]
     fn its_place_is_certain_only_when_every_create_was_answered() {
         let (_session, member) = member();
-        assert_eq!(member.certain_place(), Some(0));
-        assert!(member.creates() && member.creates());
-        member.created(None);
-        assert_eq!(member.certain_place(), None);
-        member.created(Some((5, None)));
-        assert_eq!(member.certain_place(), Some(5));
+        assert_eq!(member.certain_revision(), Some(0));
+        assert!(member.begin_create() && member.begin_create());
+        member.create_answered(None);
+        assert_eq!(member.certain_revision(), None);
+        member.create_answered(Some((5, None)));
+        assert_eq!(member.certain_revision(), Some(5));
     }
 
     /// PR09.
@@ -277,9 +326,9 @@ mod tests {
     #[test]
     fn those_ahead_are_remembered_where_a_look_does_not_count_them() {
         let (_session, member) = member();
-        assert_eq!(member.stands(5, Some(3)), Some(3));
-        assert_eq!(member.stands(5, None), Some(3));
-        assert_eq!(member.stands(5, Some(1)), Some(1));
+        assert_eq!(member.set_position(5, Some(3)), Some(3));
+        assert_eq!(member.set_position(5, None), Some(3));
+        assert_eq!(member.set_position(5, Some(1)), Some(1));
     }
 
     #[test]

@@ -1,118 +1,53 @@
-//! [`Sessions`]: the leases that keep our entries alive, and who stands under which.
+//! [`Sessions`]: the leases that keep our entries alive, and the entries under each.
 //!
-//! One lease for each ttl, shared by at most [`SEATS`] entries and kept alive on the keeper. An entry whose lease is not
-//! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
-//! beyond its time is taken away here: see [`keep`].
+//! One lease for each ttl, shared by at most [`MAX_SLOTS`](pool::MAX_SLOTS) entries and kept alive on the keeper. An entry
+//! whose lease is not to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared
+//! lease keeps alive beyond its time is taken away here: see [`task`].
 
-mod doors;
-mod keep;
-mod lease;
 mod leave;
 mod member;
+mod numbers;
+mod observer;
 mod open;
+mod pool;
+mod reap;
+mod revoke;
+#[expect(clippy::module_inception, reason = "the one main type of the file")]
+mod session;
 mod slots;
+mod task;
+mod tombstones;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
+use std::{fmt, sync::Arc, time::Duration};
+
+use lock_core::{Entry, EntryId};
+
+use self::pool::Pool;
+pub(crate) use self::{
+    leave::delete,
+    member::{Member, Session},
+    observer::SessionObserver,
 };
+use crate::{client::Client, error::Failure};
 
-use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
-use tokio::sync::watch;
-
-pub(crate) use self::{lease::Session, leave::delete, member::Member};
-use crate::{connection::Wire, error::Failure, keys::Keys, watch::Board};
-
-/// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
-/// some versions are slower for ever after 10 000 (E6, E13).
-const SEATS: usize = 1_000;
-
-/// How long an entry that left while a create of it was in doubt finds the door closed in this process.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long a tombstone in this process keeps out an entry that left while a create of it was in doubt.
+const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
 
-/// What the keeper's tasks and their owner share.
-///
-/// ### To ensure correctness
-/// An entry becomes a member, and a session that is over leaves the book, under the book's lock: so whoever ends a session
-/// finds all its members. Locks are taken in one order: the book, a session, a member. None is held over an `await`.
-pub(crate) struct Pool {
-    /// For tasks that end with it.
-    this: Weak<Self>,
-    wire: Wire,
-    keeper: Keeper,
-    prefix: String,
-    board: Arc<Board>,
-    book: Mutex<Book>,
-    /// How many leases are being revoked.
-    revoking: watch::Sender<usize>,
-}
-
-#[derive(Default)]
-struct Book {
-    /// By the ttl in whole seconds.
-    classes: HashMap<u64, Class>,
-    members: HashMap<EntryId, Arc<Member>>,
-    /// Entries that left while a create was in doubt, and until when they may not come back (PR08).
-    closed_doors: BTreeMap<EntryId, BootTime>,
-}
-
-/// A session that is being opened: for all who wait for it.
-type Opening = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
-
-#[derive(Default)]
-struct Class {
-    sessions: Vec<Arc<Session>>,
-    opening: Option<Opening>,
-}
-
-impl Book {
-    /// Makes an entry a member where there is a seat under a shared lease.
-    fn seat(&mut self, entry: &Entry, prefix: &str, now: BootTime) -> Option<Arc<Member>> {
-        let class = self.classes.get(&seconds(entry.ttl))?;
-        let session = class.sessions.iter().find(|session| session.take_seat(SEATS, now))?;
-        let session = Arc::clone(session);
-        Some(self.admit(entry, prefix, &session, now))
-    }
-
-    /// Makes an entry a member of a session that has a seat for it.
-    fn admit(&mut self, entry: &Entry, prefix: &str, session: &Arc<Session>, now: BootTime) -> Arc<Member> {
-        let member = session.admit(entry, Keys::new(prefix, &entry.name), now);
-        self.members.insert(entry.id, Arc::clone(&member));
-        member
-    }
-}
-
-/// Whole seconds, rounded up: what leases are granted for.
-fn seconds(ttl: Duration) -> u64 {
-    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
-}
-
 impl Sessions {
-    pub(crate) fn new(wire: Wire, prefix: String, board: Arc<Board>) -> Self {
-        let keeper = wire.keeper().clone();
-        Self(Arc::new_cyclic(|this| Pool {
-            this: Weak::clone(this),
-            wire,
-            keeper,
-            prefix,
-            board,
-            book: Mutex::default(),
-            revoking: watch::Sender::new(0),
-        }))
+    pub(crate) fn new(client: Client, prefix: String, observer: Arc<dyn SessionObserver>) -> Self {
+        Self(Pool::new(client, prefix, observer))
     }
 
-    /// The member that an entry becomes, where nothing has to be asked for that: there is a seat under a shared lease.
-    pub(crate) fn sit_down(&self, entry: &Entry) -> Option<Arc<Member>> {
-        let mut book = self.0.lock();
-        if !entry.renew || book.members.contains_key(&entry.id) {
+    /// The member that an entry becomes, where nothing has to be asked for that: there is a slot under a shared lease.
+    pub(crate) fn reserve(&self, entry: &Entry) -> Option<Arc<Member>> {
+        let mut registry = self.0.lock();
+        if !entry.renew || registry.members.contains_key(&entry.id) {
             return None;
         }
-        book.seat(entry, &self.0.prefix, self.0.keeper.now())
+        registry.reserve(entry, &self.0.prefix, self.0.keeper.now())
     }
 
     /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died:
@@ -122,11 +57,11 @@ impl Sessions {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         if entry.renew {
-            return self.0.seat(entry).await.map(Some);
+            return open::reserve(&self.0, entry).await.map(Some);
         }
         let session = open::open_private(&self.0, entry.ttl).await?;
         let now = self.0.keeper.now();
-        Ok(Some(self.0.lock().admit(entry, &self.0.prefix, &session, now)))
+        Ok(Some(self.0.lock().add_member(entry, &self.0.prefix, &session, now)))
     }
 
     /// The member that an entry is.
@@ -134,30 +69,29 @@ impl Sessions {
         self.0.lock().members.get(&entry).cloned()
     }
 
-    /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
-    /// that.
-    pub(crate) fn is_gone(&self, member: &Arc<Member>) {
-        if member.certain_place().is_some() {
+    /// Takes note that a member is not in the store. If a create may still be in flight, the leave that follows handles it.
+    pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
+        if member.certain_revision().is_some() {
             self.0.forget(member);
         }
     }
 
-    /// Sees to it that a member that is not in the store does not come: nobody leaves for one that only tried, or was refused.
+    /// Makes sure that a member that is not in the store does not come later: no leave follows for one that only tried, or was refused.
     ///
     /// # Errors
     /// If it is not known to be done.
-    pub(crate) async fn stays_out(&self, member: &Arc<Member>) -> Result<(), Failure> {
-        if member.certain_place().is_some() {
+    pub(crate) async fn keep_out(&self, member: &Arc<Member>) -> Result<(), Failure> {
+        if member.certain_revision().is_some() {
             self.0.forget(member);
         } else {
-            self.0.take_out(member, true).await?;
+            self.0.remove_entry(member, true).await?;
         }
         Ok(())
     }
 
-    /// An entry was told that it is gone, and may never be heard of again. One that has a lease of its own is not looked after by
-    /// anybody else: whatever is left of it goes with the lease.
-    pub(crate) fn was_told_that_it_is_gone(&self, entry: EntryId) {
+    /// An entry was told that it is gone, and may never be heard of again. An entry with a lease of its own has no task that looks
+    /// after it: what is left of it goes with the lease.
+    pub(crate) fn mark_told_gone(&self, entry: EntryId) {
         if let Some(member) = self.find(entry).filter(|member| member.session.is_private()) {
             self.0.forget(&member);
         }
@@ -170,112 +104,48 @@ impl Sessions {
     /// If it is not known to be done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
         if in_doubt {
-            let until = self.0.keeper.now() + entry.ttl.max(DOOR_CLOSED);
-            self.0.lock().closed_doors.insert(entry.id, until);
+            let until = self.0.keeper.now() + entry.ttl.max(TOMBSTONE_TTL);
+            self.0.lock().tombstones.insert(entry.id, until);
         }
         match self.find(entry.id) {
-            Some(member) => self.0.take_out(&member, in_doubt).await,
+            Some(member) => self.0.remove_entry(&member, in_doubt).await,
             None => Ok(false),
         }
     }
 
-    /// Ends the sessions that nobody has a seat in, and waits until nothing is left of them, nor of any other lease that is over.
+    /// Ends the sessions that nobody has a slot in, and waits until nothing is left of them, nor of any other lease that is over.
     pub(crate) async fn give_back(&self) {
         let openings: Vec<_> =
             self.0.lock().classes.values().filter_map(|class| class.opening.clone()).collect();
         for mut opening in openings {
-            // Whoever wanted it may be gone. If it fails there is none.
+            // If it fails there is no session.
             let _ = opening.wait_for(Option::is_some).await;
         }
-        keep::end_idle(&self.0);
+        task::end_idle(&self.0);
         let mut revoking = self.0.revoking.subscribe();
         // The sender lives as long as we do.
         let _ = revoking.wait_for(|leases| *leases == 0).await;
     }
 
     /// Whether an entry left for good while a create of it was in doubt.
-    pub(crate) fn is_shut_out(&self, entry: EntryId) -> bool {
+    pub(crate) fn has_tombstone(&self, entry: EntryId) -> bool {
         let now = self.0.keeper.now();
-        let mut book = self.0.lock();
-        if book.closed_doors.is_empty() {
+        let mut registry = self.0.lock();
+        if registry.tombstones.is_empty() {
             return false;
         }
-        book.closed_doors.retain(|_, until| *until > now);
-        book.closed_doors.contains_key(&entry)
-    }
-}
-
-impl Pool {
-    /// Makes an entry a member under a shared lease, which is opened if need be.
-    async fn seat(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Member>, Failure> {
-        let seconds = seconds(entry.ttl);
-        loop {
-            let mut opening = {
-                let mut book = self.lock();
-                if let Some(member) = book.seat(entry, &self.prefix, self.keeper.now()) {
-                    return Ok(member);
-                }
-                let class = book.classes.entry(seconds).or_default();
-                match &class.opening {
-                    Some(opening) => opening.clone(),
-                    None => open::open_shared(self, class, seconds),
-                }
-            };
-            let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
-            match opened {
-                Ok(Some(Err(failure))) => return Err(failure),
-                Ok(_) => {}
-                // The task was dropped.
-                Err(_) => {
-                    self.lock().classes.entry(seconds).or_default().opening = None;
-                    return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
-                }
-            }
-        }
-    }
-
-    fn forget(&self, member: &Arc<Member>) {
-        let mut book = self.lock();
-        if book.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            book.members.remove(&member.entry.id);
-        }
-        drop(book);
-        member.session.dismiss(member, self.keeper.now());
-        if member.session.is_private() && !member.session.has_ended() {
-            member.session.end();
-            keep::revoke_lease(self, member.session.lease(), member.session.late_grant);
-        }
-    }
-
-    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
-    async fn take_out(self: &Arc<Self>, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
-        let expired = member.end(self.keeper.now());
-        let place = member.certain_place().filter(|_| !in_doubt);
-        let was_there = member.session.take_out(&self.wire, member, place).await?;
-        self.forget(member);
-        Ok(was_there && !expired)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while the book is held, and each change to it is whole.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for session in book.classes.into_values().flat_map(|class| class.sessions) {
-            session.end();
-            keep::revoke_lease(self, session.lease(), session.late_grant);
-        }
+        registry.tombstones.retain(|_, until| *until > now);
+        registry.tombstones.contains_key(&entry)
     }
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let book = self.0.lock();
-        let sessions: usize = book.classes.values().map(|class| class.sessions.len()).sum();
-        f.debug_struct("Sessions").field("sessions", &sessions).field("members", &book.members.len()).finish()
+        let registry = self.0.lock();
+        let sessions: usize = registry.classes.values().map(|class| class.sessions.len()).sum();
+        f.debug_struct("Sessions")
+            .field("sessions", &sessions)
+            .field("members", &registry.members.len())
+            .finish()
     }
 }

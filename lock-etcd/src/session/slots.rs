@@ -1,41 +1,48 @@
-//! [`Slots`]: small numbers, each given to one at a time.
+//! [`Slots`]: how many entries share a session, and since when there is none.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-/// The numbers that are taken. The smallest that is free is given next, so that few keys are used over and over.
-#[derive(Debug, Default)]
+use lock_core::BootTime;
+
+/// The slots of a session.
+#[derive(Debug)]
 pub(super) struct Slots {
-    /// Every number from here on is free.
-    next: u32,
-    free: BTreeSet<u32>,
+    taken: usize,
+    /// Keys and tombstones that no entry can have any more, because a request that deletes or sets them may still arrive. Each takes a
+    /// slot: so a session that has lost many ends when its members have left.
+    lost: usize,
+    /// When one was last taken or given back.
+    used: BootTime,
 }
 
 impl Slots {
-    pub(super) fn take(&mut self) -> u32 {
-        self.free.pop_first().unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
-        })
+    pub(super) fn new(opened: BootTime) -> Self {
+        Self { taken: 0, lost: 0, used: opened }
     }
 
-    /// True if all are free now.
-    pub(super) fn give_back(&mut self, slot: u32) -> bool {
-        self.free.insert(slot);
-        self.free.len() == self.next as usize
+    /// Takes one, if there is one.
+    pub(super) fn take(&mut self, capacity: usize, now: BootTime) -> bool {
+        let free = self.taken + self.lost < capacity;
+        if free {
+            self.taken += 1;
+            self.used = now;
+        }
+        free
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Gives one back. An entry that has a session of its own has taken none.
+    pub(super) fn release(&mut self, now: BootTime) {
+        self.taken = self.taken.saturating_sub(1);
+        self.used = now;
+    }
 
-    #[test]
-    fn a_number_has_one_owner_at_a_time_and_the_smallest_goes_first() {
-        let mut slots = Slots::default();
-        assert_eq!([slots.take(), slots.take(), slots.take()], [0, 1, 2]);
-        assert!(!slots.give_back(1) && !slots.give_back(0));
-        assert_eq!([slots.take(), slots.take(), slots.take()], [0, 1, 3]);
-        assert!(!slots.give_back(3) && !slots.give_back(0) && !slots.give_back(2));
-        assert!(slots.give_back(1), "all are free again");
+    /// A key and a tombstone are lost: no entry can have them any more.
+    pub(super) fn lose(&mut self) {
+        self.lost += 1;
+    }
+
+    /// Whether nobody has had one for so long, not even for a moment.
+    pub(super) fn are_idle(&self, idle: Duration, now: BootTime) -> bool {
+        self.taken == 0 && now.since(self.used) >= idle
     }
 }

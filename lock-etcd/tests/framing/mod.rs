@@ -41,7 +41,7 @@ impl Framing for Grpc {
                         second: second.clone(),
                         traffic: Arc::clone(&traffic),
                     };
-                    // A call that fails is reset on both sides when it is dropped, and whoever made it knows.
+                    // A call that fails is reset on both sides when it is dropped, and its caller knows.
                     calls.spawn(async move { drop(call.relay(request, respond).await) });
                 }
                 // Where one of these ends, there is nothing to pass on any more.

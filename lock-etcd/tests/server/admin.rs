@@ -1,4 +1,4 @@
-//! [`Admin`]: what an operator does to a server, over connections of his own.
+//! [`Admin`]: what an operator does to a server, over connections of its own.
 
 use std::{future::ready, time::Duration};
 
@@ -198,7 +198,7 @@ impl Admin {
         self.client().await.leases().await.expect("the server lists its leases").leases().len()
     }
 
-    /// What clients have at the server, but for their connections. The sessions are all that it has, whoever has them.
+    /// What clients have at the server, but for their connections. The sessions are all that it has, of all clients.
     ///
     /// # Panics
     /// If the server does not say.

@@ -1,12 +1,10 @@
 //! [`Cluster`]: three members on the loopback interface, with networks between them that can be cut.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use etcd_client::MemberAddOptions;
 use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
+use lock_core::sync::Mutex;
 
 use super::{Admin, Member, Witness, member::PATIENCE};
 
@@ -93,7 +91,7 @@ impl Cluster {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// Whoever works on one member by hand, past the proxy.
+    /// An operator of one member, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
         Admin::new(&format!("127.0.0.1:{}", self.members[i].member.client_port()), &self.prefix)
     }
@@ -246,5 +244,5 @@ fn comes_from_isolated(sent: &[u8]) -> bool {
 /// The members that are cut off from others, of all clusters of this process.
 fn isolated<T>(change: impl FnOnce(&mut Vec<String>) -> T) -> T {
     static IDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    change(&mut IDS.lock().unwrap_or_else(PoisonError::into_inner))
+    change(&mut IDS.lock())
 }

@@ -3,11 +3,11 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Port, ServerProcess};
+use lock_core::sync::{Mutex, MutexGuard};
 
 use super::{Admin, process::program};
 
@@ -95,7 +95,7 @@ impl Member {
     pub(super) async fn answers(&self, admin: &Admin) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {
-            // Our own server, and not somebody else's on the same port.
+            // Our own server, and not another one on the same port.
             if admin.name_of_server().await.is_some_and(|name| name == self.name) {
                 return true;
             }
@@ -154,7 +154,7 @@ impl Member {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        self.process.lock()
     }
 }
 

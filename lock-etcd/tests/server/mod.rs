@@ -1,13 +1,13 @@
-//! Real servers for tests: processes of one's own, alone or as a cluster, or one that is only known by its URL.
+//! Real servers for tests: processes of the test, alone or as a cluster, or one that is only known by its URL.
 #![allow(dead_code, unused_imports, reason = "each of the test programs uses a part")]
 
 mod admin;
 mod by_url;
 mod cluster;
 mod member;
-mod own;
 mod process;
 mod requests;
+mod test_server;
 mod witness;
 
 use std::{env, net::ToSocketAddrs};
@@ -19,8 +19,8 @@ pub(crate) use self::{
     by_url::{NOT_OURS, ServerByUrl},
     cluster::Cluster,
     member::Member,
-    own::{OwnServer, TOKENS_ARE_REVISIONS},
     requests::{answered, quiet, requests, watch_streams},
+    test_server::{TOKENS_ARE_REVISIONS, TestServer},
     witness::Witness,
 };
 
@@ -40,7 +40,7 @@ pub(crate) fn url() -> Option<String> {
 pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
     let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let user = if shows(CREDENTIALS) { server.admin().add_user().await } else { "" };
         let server = if shows(CUTS) { server.behind_proxy() } else { server };
         return (format!("etcd://{user}{}/case", server.address()), Box::new(server));
@@ -63,7 +63,7 @@ pub(crate) fn proxy(address: &str) -> Proxy {
     Proxy::start(found.next().expect("the server has an address"), |_| true)
 }
 
-/// Digits that nobody else uses.
+/// Unique digits.
 pub(crate) fn unique() -> String {
     use lock_core::{Entropy, SystemEntropy};
     format!("{:016x}", SystemEntropy.bits() as u64)

@@ -29,7 +29,7 @@ pub(crate) async fn quiet(address: &str, methods: &[&str]) -> BTreeMap<String, u
     };
     let mut before = requests(address).await;
     let mut unchanged = 0;
-    // Twice in a row: one who asks has time for its next question.
+    // Twice in a row: a client has time for its next request.
     while unchanged < 2 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = requests(address).await;

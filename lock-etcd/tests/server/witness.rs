@@ -1,15 +1,16 @@
-//! [`Witness`]: how long a cluster took no writes, as somebody sees it who has nothing to do with locks.
+//! [`Witness`]: how long a cluster took no writes, measured without locks.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use lock_core::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::Admin;
 
-/// Somebody who writes all the time, by each member, past the proxies of the clients.
+/// Writes all the time, by each member, past the proxies of the clients.
 #[derive(Debug)]
 pub(crate) struct Witness {
     seen: Arc<Mutex<Seen>>,
@@ -42,12 +43,12 @@ impl Witness {
             let seen = Arc::clone(&seen);
             writers.spawn(async move {
                 loop {
-                    // Anew after every failure: how a client finds its way back is not what is measured.
+                    // Again after every failure: how a client finds its way back is not what is measured.
                     if let Ok(mut client) = admin.try_client().await {
                         while client.put("witness", "", None).await.is_ok() {
-                            seen.lock().unwrap_or_else(PoisonError::into_inner).written(Instant::now());
+                            seen.lock().written(Instant::now());
                             if let Some(written) = written.take() {
-                                // Whoever waits for it may have gone.
+                                // The receiver may be gone.
                                 let _ = written.send(());
                             }
                             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -60,13 +61,13 @@ impl Witness {
         }
         first.join_next().await.expect("a cluster has members").expect("it writes on").expect("it writes");
         // The start is no outage.
-        seen.lock().unwrap_or_else(PoisonError::into_inner).longest = Duration::ZERO;
+        seen.lock().longest = Duration::ZERO;
         Self { seen, _writers: writers }
     }
 
     /// The longest time for which no write was taken, from the start to now.
     pub(crate) fn longest_outage(&self) -> Duration {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         seen.longest.max(seen.last.elapsed())
     }
 }

@@ -171,7 +171,7 @@ fn the_password_is_shown_by_nothing() {
 
 /// What serde says by itself repeats what it found.
 #[test]
-fn a_password_that_is_no_text_and_a_url_instead_of_settings_are_not_repeated() {
+fn neither_a_non_text_password_nor_a_url_for_settings_is_repeated() {
     for password in ["7777777", "-7777777", "777777.7", "[\"7777777\"]", "{ \"7777777\": 1 }"] {
         let error = from_json(&format!("{{ \"host\": \"h\",\n \"password\": {password} }}")).unwrap_err();
         assert!(error.starts_with("the password is no text; put it in quotes at line 2"), "{error}");

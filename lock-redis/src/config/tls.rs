@@ -1,4 +1,4 @@
-//! [`Tls`]: whom we trust, and who we say we are.
+//! [`Tls`]: the certificates to trust, and the one to show.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -15,8 +15,8 @@ use super::{ConfigError, RedisConfig};
 
 /// What a TLS connection needs, made once from the files of a [`RedisConfig`].
 ///
-/// The provider of cryptography is given to each connection: nothing is installed for the whole process, so that this
-/// gets along with whatever else uses rustls in it.
+/// The cryptography provider is given to each connection. Nothing is installed for the whole process, so that this works beside any
+/// other use of rustls.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) connector: TlsConnector,
@@ -56,7 +56,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
         return Ok(store);
     }
     let found = rustls_native_certs::load_native_certs();
-    // A system may well have a certificate that rustls does not take; the others are good.
+    // A system may have certificates that rustls rejects; the others are used.
     let (taken, _) = store.add_parsable_certificates(found.certs);
     if taken == 0 {
         let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();

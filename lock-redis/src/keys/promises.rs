@@ -21,7 +21,7 @@ pub(crate) fn never_meet(one: &Keys, other: &Keys) {
     assert_eq!(distinct.len(), 10, "{one:?} {other:?}");
 }
 
-/// Only the lock itself may be called like something of a client with another prefix: that is for whoever chooses them.
+/// Only the lock itself may collide with a key of a client with another prefix: the prefixes have to be chosen so that it does not.
 pub(crate) fn have_companions_apart(one: &Keys, other: &Keys) {
     let companions: BTreeSet<_> = all(one).into_iter().skip(1).collect();
     assert!(!all(other).iter().any(|key| companions.contains(key)), "{one:?} {other:?}");
@@ -48,7 +48,7 @@ pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
     if let Some(name) = name_of(prefix, key) {
         let keys = Keys::new(prefix, &name);
         // A queue of another tag than ours would be read, but never written.
-        assert!(keys.lock() == key || key.starts_with(&queues(prefix)), "{keys:?}");
+        assert!(keys.lock() == key || key.starts_with(&queue_prefix(prefix)), "{keys:?}");
     }
 }
 

@@ -48,7 +48,7 @@ proptest! {
     #[test]
     fn hostile_keys_are_no_names_and_no_panic(prefix in prefix(), key in prop::collection::vec(any::<u8>(), 0..40)) {
         is_no_name_or_a_right_one(&prefix, &key);
-        is_no_name_or_a_right_one(&prefix, &[&queues(&prefix), &*key].concat());
+        is_no_name_or_a_right_one(&prefix, &[&queue_prefix(&prefix), &*key].concat());
     }
 }
 

@@ -37,14 +37,14 @@ proptest! {
         let answer = Value::Array(vec![
             bulk("W"), bulk(&token.to_string()), Value::Int(ahead.into()), Value::Int(ms.into()), bulk("o"), bulk(":a:b"),
         ]);
-        let expected = Look::Waiting {
+        let expected = EnterReply::Waiting {
             token: FencingToken::new(token),
             ahead: ahead.into(),
             look_again: Duration::from_millis(ms.into()),
             holder: Some(Holder::Ours { label: Some("a:b".into()) }),
-            alone: false,
+            unnotified: false,
         };
-        prop_assert_eq!(look(&answer, SERVER).unwrap(), expected);
+        prop_assert_eq!(enter(&answer, SERVER).unwrap(), expected);
     }
 }
 
@@ -52,12 +52,12 @@ proptest! {
 fn negative_numbers_and_strange_kinds_are_not_understood() {
     let waiting = |ahead| {
         let parts = vec![bulk("W"), bulk("1"), Value::Int(ahead), Value::Int(1), bulk("n"), bulk("")];
-        look(&Value::Array(parts), SERVER).map_err(|error| error.kind().clone())
+        enter(&Value::Array(parts), SERVER).map_err(|error| error.kind().clone())
     };
     assert!(waiting(0).is_ok());
     assert_eq!(waiting(-1).unwrap_err(), Kind::Protocol);
     let mismatch = Value::Array(vec![bulk("M"), bulk("z"), bulk("1")]);
-    assert_eq!(*look(&mismatch, SERVER).unwrap_err().kind(), Kind::Protocol);
+    assert_eq!(*enter(&mismatch, SERVER).unwrap_err().kind(), Kind::Protocol);
 }
 
 #[test]
@@ -73,20 +73,20 @@ fn one_lease_that_failed_does_not_hide_the_others() {
 /// With several servers, people have to know which one to look at.
 #[test]
 fn every_error_names_the_server() {
-    let of_look = |parts: &[&str]| {
+    let of_enter = |parts: &[&str]| {
         let answer = Value::Array(parts.iter().copied().map(bulk).collect());
-        look(&answer, SERVER).unwrap_err()
+        enter(&answer, SERVER).unwrap_err()
     };
-    let error = of_look(&["F", "list"]);
+    let error = of_enter(&["F", "list"]);
     assert_eq!(*error.kind(), Kind::ForeignData);
     assert_eq!(error.to_string(), "redis: h:1: the key holds a list that no lock of ours wrote");
     let strange = bulk("strange");
     let one = Value::Array(vec![strange.clone()]);
     for error in [
-        of_look(&["M", "m", "1"]),
-        of_look(&["X"]),
-        of_look(&["W", "1"]),
-        look(&Value::Nil, SERVER).unwrap_err(),
+        of_enter(&["M", "m", "1"]),
+        of_enter(&["X"]),
+        of_enter(&["W", "1"]),
+        enter(&Value::Nil, SERVER).unwrap_err(),
         departure(&Value::Nil, SERVER).unwrap_err(),
         rows(&strange, SERVER).unwrap_err(),
         perhaps_ours(&one, 1, SERVER).unwrap_err(),

@@ -1,7 +1,7 @@
--- batch: verbs that were asked for in the same moment, one after the other. They stand before this, as functions.
+-- batch: verbs that were asked for at the same time, one after the other. They are functions, defined before this.
 --
 -- KEYS: those of each verb, one behind the other
--- ARGV: 1 a letter for each verb: e enters, l leaves, d leaves and closes the door; then the arguments of each
+-- ARGV: 1 a letter for each verb: e enters, l leaves, d leaves and writes a tombstone; then the arguments of each
 -- Answer: that of each verb, or its error · or 'ALONE': nothing was run, each has to be sent by itself
 --
 -- PR20: what is denied when memory is short, or the server takes no writes, depends on what a script writes first. So a
@@ -11,7 +11,7 @@ if type(redis.pcall('ZADD', KEYS[2], 'XX', '0', '')) ~= 'number' then
 end
 local keys, args, letters, answers, k, a = KEYS, ARGV, ARGV[1], {}, 0, 1
 
--- One that fails must not fail the others.
+-- A verb that fails must not fail the others.
 for i = 1, #letters do
     local letter, done, answer = letters:sub(i, i)
     if letter == 'e' then
@@ -28,7 +28,7 @@ for i = 1, #letters do
         k, a = k + 4, a + 4
     end
     if not done then
-        -- Before 7.0 an error is a text, which may say first where it is from.
+        -- Before 7.0 an error is a text, which may begin with its origin.
         local text = type(answer) == 'table' and answer.err or tostring(answer)
         answer = {err = text:sub(1, 1) == '@' and 'ERR ' .. text or text:gsub('^%-', '')}
     end

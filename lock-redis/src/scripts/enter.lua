@@ -22,8 +22,8 @@ local function mint()
     return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
 end
 
--- The earliest end, in ms from now, of a lease whose end can admit me. PR15: the nearest ahead whose permits and mine
--- exceed the limit. The dead that are met are dropped, so many at most.
+-- The earliest end, in ms from now, of a lease whose end can admit this entry. PR15: the nearest entries ahead whose permits
+-- together with its own exceed the limit. Dead entries on the way are dropped, at most 16.
 local function look_again(token, rank)
     local sum, soonest, dead = permits, math.huge, {}
     local last, window, seen = rank - 1, 2, 0
@@ -49,7 +49,7 @@ local function look_again(token, rank)
         call('HDEL', e, unpack(dead))
     end
     if sum <= limit and shape == 'zset' then
-        -- A writer needs all of them gone, the others only one.
+        -- A writer needs all of them gone, any other entry only one.
         local end_of = permits == limit and -1 or 0
         local member = call('ZRANGE', raw, end_of, end_of, 'WITHSCORES')
         soonest = math.min(soonest, tonumber(member[2]) or now)
@@ -59,7 +59,7 @@ local function look_again(token, rank)
             soonest = math.min(soonest, now + left)
         end
         if shape == 'foreign' then
-            -- PR24: it may go without a word, so its next waiter asks, and less often the longer it has waited.
+            -- PR24: it may end without a hint, so its next waiter asks, and less often the longer it has waited.
             local waited = (now_us - token) / 1000
             soonest = math.min(soonest, now + math.floor(math.max(50, math.min(500, waited / 4))))
         end
@@ -67,8 +67,8 @@ local function look_again(token, rank)
     if soonest == math.huge then
         soonest = now + ttl
     end
-    -- Nobody may tell it: it hears nothing, or there is the mark of somebody who may not speak. So it looks by itself, less
-    -- often the longer it has waited and the more are ahead.
+    -- It may get no hint: it is not subscribed, or there is the mark of a process that may not publish. So it polls, less often
+    -- the longer it has waited and the more entries are ahead.
     local alone = mode == 'p' or call('EXISTS', channel:sub(1, -35) .. 'm') == 1
     rank = rank - #dead
     if alone then
@@ -103,7 +103,7 @@ local function waiting(token)
     return {'W', token, ahead, look, who, theirs, alone and '1' or nil}
 end
 
--- Why no entry of this claim can be here, or nothing.
+-- Why there can be no entry of this claim here, or nothing.
 local function objection()
     local is_mutex = my_kind == 'm'
     if shape == 'ours' and not is_mutex then
@@ -128,7 +128,7 @@ local function create()
     if shape == 'foreign' then
         held = limit
     end
-    -- PR12: nobody passes a queue.
+    -- PR12: no entry passes a queue.
     local fits = nobody_waits and held + permits <= limit
     if not fits and tries then
         return {'B'}
@@ -161,7 +161,7 @@ end
 
 read_lock()
 local role, token, expiry, own_permits, _, theirs = find()
--- PR06: my own end is judged before anything else, with the clock that admits.
+-- PR06: its own expiry is judged before anything else, with the clock that admits.
 if role and expiry <= now then
     remove(role, own_permits)
     role = nil
@@ -178,7 +178,7 @@ if not role then
     return create()
 end
 
--- Hints go where it entered last.
+-- Hints go to the process that entered last.
 refresh(ttl, role, token, expiry, own_permits, process, theirs)
 settle()
 if role ~= 'waiter' or promoted then

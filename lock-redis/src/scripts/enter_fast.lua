@@ -2,9 +2,9 @@
 --
 -- Keys: raw the lock · q its queue · e its entries · counter its tokens · tombstone that of this entry
 -- Arguments: owner ':' and the id, and if there is one ':' and the label · ttl in ms
---            claim: 'q' to queue, 'p' to queue without being told, or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none to create
+--            claim: 'q' to queue, 'p' to queue without hints, or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none to create
 --            channel of the caller
--- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label, and '1' if perhaps nobody tells it}
+-- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label, and '1' if it may get no hint}
 --         {'B'} busy · {'G'} gone
 --         {'M', kind, limit} mismatch · {'F', type} foreign data · {'X'} no tokens left
 --
@@ -14,7 +14,7 @@ if not now_us then
     now_us = time[1] .. (#time[2] == 6 and time[2] or string.format('%06d', time[2]))
 end
 
--- A mutex that nobody holds or waits for: nothing is touched or defined that need not be.
+-- A free mutex without waiters: nothing else is read or defined.
 if (claim == 'q m 1 1' or claim == 't m 1 1' or claim == 'p m 1 1') and call('EXISTS', raw, q, tombstone) == 0 then
     local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
     local last_us, us = tonumber(last), tonumber(now_us)
@@ -26,7 +26,7 @@ if (claim == 'q m 1 1' or claim == 't m 1 1' or claim == 'p m 1 1') and call('EX
         call('SET', raw, now_us .. owner, 'PX', ttl)
         return now_us
     end
-    -- The clock is behind the tokens: the long way.
+    -- The clock is behind the tokens: the general case.
     call('SET', counter, last, 'KEEPTTL')
 end
 

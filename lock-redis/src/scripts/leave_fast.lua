@@ -3,11 +3,11 @@
 -- Keys: raw the lock · q its queue · e its entries · tombstone that of this entry, if a create was not answered
 -- Arguments: id · fast 'm' for a mutex, else '' · channel of the caller · life of the tombstone in ms, or '' or nothing
 --            alarms: a channel to tell, or nothing
--- Answer: 1 left · 0 was not there · left, and the hint for the heir as text: it is of the process that asks, which is
---         told by this sooner than by the message
+-- Answer: 1 left · 0 was not there · left, and the hint for the next holder as text, if that is of the process that asks:
+--         the answer comes sooner than the message
 local left
 
--- PR08: the door is closed to a create that is still on its way. PR20: DEL first, which is never denied.
+-- PR08: a create that is still on its way finds the tombstone. PR20: DEL first, which is never denied.
 if tombstone then
     call('DEL', tombstone)
     call('SET', tombstone, '', 'PX', life)
@@ -35,7 +35,7 @@ if fast == 'm' then
             else
                 call('DEL', e)
             end
-            -- Also where the answer tells it: the answer may be lost, or nobody may wait for it any more.
+            -- Published even if the answer has it: the answer may be lost, or not waited for.
             local hint = 'A ' .. heir .. ' ' .. token
             redis.pcall('PUBLISH', channel:sub(1, -33) .. process, hint)
             return process == channel:sub(-32) and hint or 1

@@ -1,11 +1,11 @@
--- What the verbs share. It stands behind their fast paths, because to define functions costs on every call.
+-- What the verbs share. It follows their fast paths, because defining functions costs time on every call.
 --
--- From the verb: call, raw, q, e, id, channel, now_us (as text; nil if nobody has looked at the clock).
+-- From the verb: call, raw, q, e, id, channel, now_us (as text; nil if the clock was not read yet).
 --
 -- raw  mutex: the string token:id[:label]. Otherwise a sorted set of holders, id -> end of the lease in ms.
 -- q    the waiters: a sorted set, id -> small number.
 -- e    hash, id -> 'token ttl expiry permits process label' of waiters, and of the holders in a set;
---      (process: whom to tell, the last digits of a channel: there is one for each runtime of a process);
+--      (process: where to send hints, as the last digits of a channel: each runtime of a process has one);
 --      k = 'kind:limit' of the queue, s = sum of the permits held, which means nothing when raw is not there.
 if not now_us then
     local time = call('TIME')
@@ -13,7 +13,7 @@ if not now_us then
 end
 local now = math.floor(tonumber(now_us) / 1000)
 
--- none, ours (a mutex is held), foreign (a string of somebody else), zset, or a type that no lock has.
+-- none, ours (a mutex is held), foreign (a string that is not ours), zset, or a type that no lock has.
 local shape
 -- Of the queue. No kind: there is no queue.
 local kind, limit, held
@@ -21,7 +21,7 @@ local kind, limit, held
 local described
 -- The holder of a mutex.
 local holder, holder_token, holder_label
--- Whether nobody waits, once the queue is settled.
+-- Whether the queue is empty, once it is settled.
 local nobody_waits
 -- Whether the entry that is served was promoted, and needs no hint.
 local promoted
@@ -52,7 +52,7 @@ local function read_lock()
     elseif shape == 'ours' then
         kind, limit = 'm', 1
     end
-    -- What does not go together with the queue keeps everybody out.
+    -- A lock that does not match its queue admits no entry.
     held = limit
     if shape == 'none' then
         held = 0
@@ -107,7 +107,7 @@ local function refresh(ttl, role, token, expiry, permits, process, label)
     end
 end
 
--- Takes the entry that is served out. What it leaves behind has to be settled.
+-- Removes the entry that is served. After that, the queue has to be settled.
 local function remove(role, permits)
     if role == 'holder' then
         call('DEL', raw)
@@ -167,7 +167,7 @@ local function admit(heirs)
     shape = 'zset'
 end
 
--- Goes through the first n of the queue: the dead are dropped, those who fit admitted. Says whether to go on.
+-- Goes through the first n of the queue: drops the dead, and admits entries that fit. Returns whether to go on.
 local function advance(n, hints)
     local ids = call('ZRANGE', q, 0, n - 1)
     if #ids == 0 then
@@ -208,7 +208,7 @@ local function advance(n, hints)
     return not blocked
 end
 
--- PR11, the end of every verb: drops the dead, admits all who now fit, and tells them once it is written.
+-- PR11, the end of every verb: drops the dead, admits all entries that fit now, and sends hints once that is written.
 local function settle()
     if shape == 'zset' and kind and kind ~= 'm' then
         drop_dead_members()

@@ -1,4 +1,4 @@
--- perhaps_ours: which of these are no data of others. Changes nothing, and reads a few bytes of each, however long it is.
+-- perhaps_ours: which of these may be our data. Changes nothing, and reads a few bytes of each, however long it is.
 --
 -- KEYS: of mutexes the locks, of others their entries
 -- ARGV: 1 'm' or ''

@@ -1,4 +1,4 @@
--- queue: who holds and who waits, holders first. Changes nothing; leaves the dead out.
+-- queue: holders and waiters, holders first. Changes nothing, and leaves dead entries out.
 --
 -- KEYS: 1 the lock · 2 its queue · 3 its entries
 -- Answer: {kind, limit, row…}, a row is {role, id, token, permits, lease left in ms, label}; role: h holds, w waits, f is

@@ -6,15 +6,15 @@ local function renew(i)
     if role and expiry <= now then
         remove(role, permits)
     elseif role and role ~= 'waiter' and token == ARGV[at + 2] then
-        -- Not one who waits: it keeps its place by entering again, and one that was told by others that it holds the lock learns here
-        -- that it does not.
+        -- Not a waiter: it keeps its place by entering again. One that believes a forged hint that it holds the lock learns here that it
+        -- does not.
         refresh(ARGV[at + 3], role, token, expiry, permits, process, label)
         answers[i] = 1
     end
     settle()
 end
 
--- One that fails must not fail the others.
+-- A lease that fails must not fail the others.
 for _, i in ipairs(open) do
     local ok, trouble = pcall(renew, i)
     if not ok and answers[i] == 0 then

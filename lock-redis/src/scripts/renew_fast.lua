@@ -12,7 +12,7 @@ for i = 1, #KEYS / 3 do
     local value = ARGV[at] == 'm' and redis.pcall('GET', lock)
     local mine = ARGV[at + 2] .. ':' .. ARGV[at + 1]
     if type(value) == 'string' and value:sub(1, #mine) == mine then
-        -- PR04: it only grows. H59: a lease that somebody made eternal ends again.
+        -- PR04: it only grows. H59: a lease whose expiry was removed gets one again.
         if call('PTTL', lock) < tonumber(ARGV[at + 3]) then
             call('PEXPIRE', lock, ARGV[at + 3])
         end

@@ -1,4 +1,4 @@
-//! A connection that is reset within the answer to a batch: each verb of it is in doubt, as one alone is.
+//! A connection that is reset within the answer to a batch: each verb of the batch is in doubt, as a single one is.
 
 use std::net::SocketAddr;
 
@@ -66,7 +66,7 @@ fn holders(server: &Server, entries: &[Entry]) -> Vec<Option<(FencingToken, Entr
 
 /// T02, T08.
 #[tokio::test]
-async fn whoever_entered_by_a_batch_whose_answer_is_cut_at_any_byte_finds_his_entry_when_he_asks_again() {
+async fn an_enter_whose_batch_answer_is_cut_finds_its_entry_when_repeated() {
     let server = Server::start();
     // All scripts are known: what is answered is the batch.
     warm(&server).await;
@@ -97,7 +97,7 @@ async fn whoever_entered_by_a_batch_whose_answer_is_cut_at_any_byte_finds_his_en
 
 /// T03, T08.
 #[tokio::test]
-async fn whoever_left_by_a_batch_whose_answer_is_cut_at_any_byte_can_leave_again_and_frees_nobody_else() {
+async fn a_leave_whose_batch_answer_is_cut_can_be_repeated_and_frees_no_other() {
     let server = Server::start();
     let (far, other) = (Far::new(&server), warm(&server).await);
     // ":1", and a line end.
@@ -131,7 +131,7 @@ async fn whoever_left_by_a_batch_whose_answer_is_cut_at_any_byte_can_leave_again
 
 /// The same for users: each gets its lock and gives it back, and none learns of what happened.
 #[tokio::test]
-async fn acquisitions_and_releases_that_shared_a_command_survive_a_cut_at_any_byte_of_its_answer() {
+async fn batched_acquisitions_and_releases_survive_a_cut_at_any_byte() {
     let server = Server::start();
     let (far, other) = (Far::new(&server), server.client());
     let backend = Arc::new(redis_by(&far.proxy, &far.client.keeper));

@@ -1,5 +1,4 @@
-//! What the tasks of one process ask in the same moment goes out together, and each gets the answer that it would have
-//! got alone.
+//! Verbs that the tasks of one process ask for at the same time are sent in batches, and each gets the answer that it would get alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -228,9 +227,9 @@ async fn what_is_given_up_in_the_queue_is_not_sent_and_harms_no_other() {
     assert_eq!(held, expected);
 }
 
-/// PR08: what was dropped while it was on its way is as in doubt as ever, and its leave closes the door.
+/// PR08: what was dropped while it was on its way is as in doubt as ever, and its leave writes a tombstone.
 #[tokio::test]
-async fn whoever_is_given_up_on_its_way_can_leave() {
+async fn a_verb_that_is_given_up_on_its_way_can_leave() {
     let server = Server::start();
     let client = warm(&server).await;
     for turns in 0..20 {

@@ -1,4 +1,4 @@
-//! What a server refuses: each is told as if it had been alone.
+//! What a server refuses: each verb of a batch gets the answer that it would get alone.
 
 use super::*;
 
@@ -58,7 +58,7 @@ async fn snapshots(server: &Server, fail: bool) {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_save_refuses_each_and_nothing_is_lost_or_given_twice() {
+async fn a_server_that_cannot_save_refuses_and_nothing_is_lost_or_given_twice() {
     let server = Server::start();
     let client = warm(&server).await;
     let [held, free, doubtful] = ["held", "free", "doubtful"].map(|of| entries(of, 48));
@@ -98,7 +98,7 @@ async fn a_server_that_cannot_save_refuses_each_and_nothing_is_lost_or_given_twi
 }
 
 #[tokio::test]
-async fn a_key_that_we_may_not_touch_is_denied_to_whom_it_concerns() {
+async fn a_key_that_a_user_may_not_touch_is_denied_only_to_its_own_verb() {
     let server = Server::start();
     server.command::<()>("ACL SETUSER app on >pw ~*ours* &* +@all");
     let url = server.url().replace("redis://", "redis://app:pw@") + "?prefix=";

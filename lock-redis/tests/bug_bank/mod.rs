@@ -37,17 +37,17 @@ const BUGS: &[OnRedis] = &[
         id: "b04",
         case: ("renewal", "a_renewal_extends_nobody_elses_lease"),
         says: "left: Renewed",
-        make: |harness| Arc::new(RenewsWhoeverHolds(Commands::to(harness))),
+        make: |harness| Arc::new(RenewsAnyHolder(Commands::to(harness))),
     },
     OnRedis {
         id: "b05",
-        case: ("exclusion", "whoever_does_not_hold_the_lock_cannot_release_it"),
+        case: ("exclusion", "a_client_that_does_not_hold_a_lock_cannot_release_it"),
         says: "a stranger released the lock of another",
-        make: |harness| Arc::new(ReleasesWhoeverHolds(Commands::to(harness))),
+        make: |harness| Arc::new(ReleasesAnyHolder(Commands::to(harness))),
     },
     OnRedis {
         id: "b11",
-        case: ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+        case: ("liveness", "waiters_look_again_when_their_notifications_come_back"),
         says: "the turn of a waiter who was told nothing: not within",
         make: |_| Arc::new(GoesOnWithoutALook),
     },
@@ -90,7 +90,7 @@ fn renewed(lease: &Lease) -> Renewal {
     Renewal::Renewed { valid_until: valid_until(SystemClock.now(), ttl, ttl) }
 }
 
-/// The holder writes his key once more, whether or not it is there (H44).
+/// The holder writes its key once more, whether or not it is there (H44).
 #[derive(Debug)]
 struct RenewsBySet(Commands);
 
@@ -113,12 +113,12 @@ fn b03_a_renewal_by_set_is_found() {
     is_found("b03");
 }
 
-/// The key lives longer, whoever it belongs to (H45).
+/// The key lives longer, whichever entry it belongs to (H45).
 #[derive(Debug)]
-struct RenewsWhoeverHolds(Commands);
+struct RenewsAnyHolder(Commands);
 
 #[async_trait]
-impl Layer for RenewsWhoeverHolds {
+impl Layer for RenewsAnyHolder {
     async fn renew(&self, _: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let renew = |lease: &Lease| {
             let (answer, ttl) = (renewed(lease), lease.entry.ttl.as_millis().to_string());
@@ -130,16 +130,16 @@ impl Layer for RenewsWhoeverHolds {
 }
 
 #[test]
-fn b04_a_renewal_of_whoever_holds_is_found() {
+fn b04_a_renewal_of_another_holder_is_found() {
     is_found("b04");
 }
 
-/// The key is deleted, whoever it belongs to (H24).
+/// The key is deleted, whichever entry it belongs to (H24).
 #[derive(Debug)]
-struct ReleasesWhoeverHolds(Commands);
+struct ReleasesAnyHolder(Commands);
 
 #[async_trait]
-impl Layer for ReleasesWhoeverHolds {
+impl Layer for ReleasesAnyHolder {
     async fn leave(
         &self,
         _: &Arc<dyn Backend>,
@@ -152,7 +152,7 @@ impl Layer for ReleasesWhoeverHolds {
 }
 
 #[test]
-fn b05_a_release_of_whoever_holds_is_found() {
+fn b05_a_release_of_another_holder_is_found() {
     is_found("b05");
 }
 
@@ -196,7 +196,7 @@ fn the_bugs_of_redis_are_listed_with_their_cases() {
     assert_eq!(listed, ours.collect());
 }
 
-/// Whoever stands in the queue takes a refusal for final, as if nobody could let him in again.
+/// A waiter takes a refusal for final, as if it could not be admitted again.
 #[derive(Debug)]
 struct GivesUpWhenLockedOut;
 

@@ -1,4 +1,4 @@
-//! A server of one's own for each test, and clients of it.
+//! A server for each test, and clients of it.
 #![allow(dead_code)] // Each test file uses its own part.
 
 pub(crate) mod process;
@@ -42,7 +42,7 @@ impl Server {
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let mut server = Self { process: None, directory, port: Port::reserve(), arguments };
         server.launch();
-        // Whoever does not reserve ports may have taken this one.
+        // A process that does not reserve ports may have taken this one.
         while server.process.is_none() {
             server.port = Port::reserve();
             server.launch();

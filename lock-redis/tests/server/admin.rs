@@ -1,4 +1,4 @@
-//! [`Admin`]: what an operator does to a server, over connections of his own.
+//! [`Admin`]: what an operator does to a server, over connections of its own.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
+//! [`ServerByUrl`]: a server that the test did not start, and that may serve others.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, ServerControl, Unsupported};

@@ -1,4 +1,4 @@
-//! Real servers for tests: a process of one's own, or one that is only known by its URL.
+//! Real servers for tests: a process of the test, or a server that is only known by its URL.
 
 mod admin;
 mod by_url;

@@ -1,14 +1,14 @@
-//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+//! [`OwnServer`]: a server of the test alone, which may be killed and emptied.
 
 use std::{
     fs,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, Port, ServerControl, Unsupported};
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{FencingToken, LockName};
 
 use super::Admin;
@@ -78,7 +78,7 @@ impl OwnServer {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        self.process.lock()
     }
 
     fn allow_clients(&self, allowed: bool) -> Control {

@@ -4,15 +4,13 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
+use lock_core::sync::Mutex;
 use lock_core::{FencingToken, Keeper, LockName};
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
@@ -39,7 +37,7 @@ pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     folder: TempDir,
-    /// Somebody who writes and does not come to an end.
+    /// A connection that writes and does not end.
     writer: Mutex<Option<Connection>>,
 }
 
@@ -62,7 +60,7 @@ impl OwnFile {
         self.beside("-processes")
     }
 
-    /// A connection of somebody with `sqlite3`.
+    /// A connection as `sqlite3` opens one.
     pub(crate) fn open(&self) -> Connection {
         Connection::open(self.path()).expect("the file is there")
     }
@@ -74,7 +72,7 @@ impl OwnFile {
         path.into()
     }
 
-    /// Takes the database away from those who have it open.
+    /// Removes the database while clients have it open.
     pub(crate) fn remove(&self) {
         for suffix in ["", "-wal", "-shm"] {
             // It may not be there yet.
@@ -97,17 +95,17 @@ impl ServerControl for OwnFile {
         NO_SERVER
     }
 
-    /// Somebody writes, and nobody else can meanwhile.
+    /// Begins to write, so that nobody else can.
     async fn pause(&self) -> Control {
         let connection = self.open();
         connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes for more than five seconds");
-        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        *self.writer.lock() = Some(connection);
         Ok(())
     }
 
     async fn resume(&self) -> Control {
         // What it wrote is undone.
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.writer.lock().take());
         Ok(())
     }
 
@@ -123,7 +121,7 @@ impl ServerControl for OwnFile {
 
     /// The log, which is brought into the file.
     async fn forget(&self) -> Control {
-        // It is not all brought in while somebody reads.
+        // Not all of the log is moved into the file while somebody reads.
         let _ = self.open().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
@@ -136,7 +134,7 @@ impl ServerControl for OwnFile {
         NO_LIMIT
     }
 
-    /// As somebody does who clears a disk.
+    /// As somebody does to clear a disk.
     async fn evict(&self) -> Control {
         self.remove();
         Ok(())

@@ -47,7 +47,7 @@ pub(crate) fn shared(folder_mode: u32) -> (OwnFile, PathBuf) {
     (file, program)
 }
 
-/// A file that one user has for himself.
+/// A file that is private to one user.
 pub(crate) fn private(user: u32) -> (OwnFile, PathBuf) {
     let (file, program) = shared(0o700);
     for (path, mode) in [(file.path(), 0o600), (file.path().parent().unwrap().to_owned(), 0o700)] {

@@ -26,7 +26,7 @@ impl Other {
         Self::run(Command::new(std::env::current_exe().unwrap()), task, path)
     }
 
-    /// A copy of this program, which another user may run. He makes files with a group of his own, and is in one more.
+    /// A copy of this program, which another user may run, with a group of its own and one more.
     pub(crate) fn start_as((user, group): (u32, u32), program: &Path, task: &str, path: &Path) -> Self {
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={group}")]);
@@ -103,7 +103,7 @@ pub(crate) fn say(what: impl std::fmt::Display) {
     std::io::stdout().flush().unwrap();
 }
 
-/// The next line that it is told. It ends when nobody is left who could tell it something.
+/// The next line of its input. The process ends when nobody is left who could write one.
 pub(crate) fn listen() -> String {
     let mut line = String::new();
     if std::io::stdin().read_line(&mut line).unwrap() == 0 {

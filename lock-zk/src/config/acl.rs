@@ -1,15 +1,15 @@
-//! Who may do what with the nodes that we make.
+//! The access rights to the nodes that this backend makes.
 
 use lock_core::settings::ConfigError;
 use zookeeper_client::{Acl, AuthId, Permission};
 
-/// Whoever makes a node may do everything with it, and nobody else anything.
+/// The maker of a node has all rights to it, and others have none.
 const CREATOR: &str = "creator";
 
-/// Everybody may do everything.
+/// All clients have all rights.
 const WORLD: &str = "world";
 
-/// Reads the rules, or takes those for a client that shows the servers who it is, or does not.
+/// Reads the rules. Without rules, the default depends on whether the client authenticates itself.
 pub(crate) fn read(rules: &[String], is_somebody: bool) -> Result<Vec<Acl>, ConfigError> {
     let all = |who| Ok(vec![Acl::new(Permission::ALL, who)]);
     match rules {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_rules_somebody_has_all_to_itself_and_nobody_shares_with_everybody() {
+    fn without_rules_a_known_client_shares_with_none_and_others_with_all() {
         assert_eq!(read(&[], true).unwrap()[0].auth_id(), &AuthId::authed());
         assert_eq!(read(&[], false).unwrap()[0].auth_id(), &AuthId::anyone());
     }

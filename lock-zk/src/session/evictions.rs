@@ -1,4 +1,4 @@
-//! Hearing of evictions.
+//! Watching for evictions.
 
 use std::{
     sync::{Arc, Weak},
@@ -8,17 +8,17 @@ use std::{
 use lock_core::EntryId;
 use zookeeper_client::Stat;
 
-use super::{Pool, Session};
+use super::{pool::Pool, session::Session};
 use crate::error::Cause;
 
-/// How long after a failure it is tried again.
+/// The time after which a failed watch is set again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells of evictions while the session is there. They are told by one node; of those that come too quickly to be told one by
-/// one, everybody is told who may be concerned.
+/// Raises alarms about evictions while the session lives. One node tells of the last eviction. If several come too quickly to be seen one
+/// by one, alarms are raised about all members.
 pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, one) = (Arc::downgrade(pool), Arc::downgrade(session));
-    let (path, keeper) = (pool.nodes.evictions(), pool.keeper.clone());
+    let (path, keeper) = (pool.keys.evictions(), pool.keeper.clone());
     pool.keeper.spawn(async move {
         let mut seen = None;
         while let Some(session) = one.upgrade() {
@@ -28,13 +28,13 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
             match looked {
                 Ok((data, stat, watcher)) => {
                     if let Some(before) = seen.replace(stat) {
-                        tell(&weak, &session, &before, &stat, &data);
+                        notify_members(&weak, &session, &before, &stat, &data);
                     }
                     drop(session);
-                    // If nobody watches it any more, another client does, or the session is over.
+                    // If the watch ends, either another client has taken over, or the session has ended.
                     watcher.changed().await;
                 }
-                // Somebody deleted it. Whoever evicts makes it again.
+                // The node was deleted. The next eviction makes it again.
                 Err(failure) if failure.cause() == Cause::SessionGone => return,
                 Err(_) => {
                     drop(session);
@@ -45,7 +45,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
+fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
     let Some(pool) = pool.upgrade() else { return };
     if before.czxid == now.czxid && before.version == now.version {
         return;
@@ -53,8 +53,8 @@ fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if session.has(entry) => pool.bell.ring([entry]),
+        Some(entry) if pool.is_member_of(entry, session) => pool.notifier.alarm(entry),
         Some(_) => {}
-        None => pool.bell.ring(session.members().iter().map(|member| member.entry.id)),
+        None => pool.notify_members(session),
     }
 }

@@ -1,34 +1,28 @@
-//! Taking an entry out of the store.
+//! Removing an entry from the store.
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-use lock_core::{BackendErrorKind as Kind, FencingToken};
+use lock_core::BackendErrorKind as Kind;
 
-use super::{Member, Place, Pool, Session, burial::confirm_over};
-use crate::{
-    connection::by,
-    error::{Cause, Failure},
-    line::Line,
-    nodes::Nodes,
-};
+use super::{member::Member, pool::Pool, queue::find_own_nodes, reap::confirm_ended, session::Session};
+use crate::error::{Cause, Failure};
 
-/// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
-const BURIALS: usize = 3;
+/// How often the ensemble is asked in one go whether a session has ended. The first question may find it alive, and closes it.
+const CONFIRM_TRIES: usize = 3;
 
 impl Pool {
-    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
-    /// is created behind it.
-    pub(super) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+    /// Removes a member from the store. It has ended from here on, whatever the store answers: no answer in flight brings it back, and no
+    /// create is sent after this.
+    pub(super) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         let (now, limit) = (self.keeper.now(), self.config.command_timeout);
-        let (expired, began) = (member.end(now), member.leaves(now, limit));
+        let (expired, began) = (member.end(now), member.begin_leave(now, limit));
         let session = &member.session;
         if !session.has_ended() {
             let deleted = match began {
                 None => self.delete_all(member).await,
-                // What broke is asked for once more, in the time that one command may take: who releases does not wait twice as long.
+                // A second attempt shares the time limit of the first: a release does not take twice as long.
                 Some(until) => {
-                    let again = by(&self.keeper, until, self.delete_all(member)).await;
+                    let again = self.keeper.timeout_at(until, self.delete_all(member)).await;
                     again.unwrap_or_else(|| Err(self.too_late()))
                 }
             };
@@ -41,9 +35,9 @@ impl Pool {
                 Err(_) => {}
             }
         }
-        // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
-        // but may have ended itself.
-        let over = by(&self.keeper, began.unwrap_or(now + limit), self.is_over(session)).await;
+        // The node goes with the session, and a create in flight finds the session gone. The keeper closes the session, but may have
+        // ended itself.
+        let over = self.keeper.timeout_at(began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
             self.forget(member);
             return Ok(false);
@@ -52,10 +46,10 @@ impl Pool {
         Err(failure.about(&self.config.to_string()))
     }
 
-    /// Whether the ensemble says that a session is over.
-    async fn is_over(&self, session: &Arc<Session>) -> Result<bool, Failure> {
-        for _ in 0..BURIALS {
-            if *session.over.borrow() || confirm_over(self, session).await? {
+    /// Whether the ensemble says that a session has ended.
+    async fn is_ended(&self, session: &Arc<Session>) -> Result<bool, Failure> {
+        for _ in 0..CONFIRM_TRIES {
+            if *session.end_confirmed.borrow() || confirm_ended(self, session).await? {
                 return Ok(true);
             }
         }
@@ -66,62 +60,33 @@ impl Pool {
         Failure::timed_out("a release", self.config.command_timeout).about(&self.config.to_string())
     }
 
-    /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been
-    /// decided when something that was sent later is answered (PR08).
+    /// Deletes a member's node. If creates are in doubt, all nodes that they may have made: a request of a session is decided before a
+    /// later one is answered (PR08).
     async fn delete_all(&self, member: &Member) -> Result<bool, Failure> {
-        let doubts = member.unanswered();
+        let doubts = member.unanswered_creates();
         if doubts == 0 {
-            return match member.place() {
-                Some(place) => delete(member, &place.node).await,
+            return match member.own_node() {
+                Some(own_node) => delete(member, &own_node.name).await,
                 None => Ok(false),
             };
         }
-        let places = search(&self.nodes, member).await?;
+        let own_nodes = find_own_nodes(&self.keys, member).await?;
         let mut was_there = false;
-        for place in &places {
-            was_there |= delete(member, &place.node).await?;
+        for own_node in &own_nodes {
+            was_there |= delete(member, &own_node.name).await?;
         }
-        member.found(doubts, None);
+        member.settle_creates(doubts, None);
         Ok(was_there)
     }
 }
 
-/// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
-pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
+/// Deletes a node of a member. No other entry ever has a node of this name. True if it was there.
+async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
-    let deleted = client.delete(&member.beside(node));
+    let deleted = client.delete(&member.sibling_path(node));
     match member.session.write("a release", deleted).await {
         Ok(()) => Ok(true),
         Err(failure) if failure.cause() == Cause::NoNode => Ok(false),
         Err(failure) => Err(failure),
     }
-}
-
-/// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
-/// now (H07), and only those of its own session (H08).
-pub(crate) async fn search(nodes: &Nodes, member: &Member) -> Result<Vec<Place>, Failure> {
-    let session = &member.session;
-    let client = session.client()?;
-    let listed = client.catch_up_and_list(&member.lock);
-    let names = match session.answer("a search", listed).await {
-        Ok(names) => names,
-        Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
-        Err(failure) => return Err(failure),
-    };
-    let line = Line::new(names.iter().filter_map(|name| nodes.row(name)).collect());
-    let own: Vec<_> = line.all_of(member.entry.id).map(|row| row.node.clone()).collect();
-    let paths: Vec<_> = own.iter().map(|node| member.beside(node)).collect();
-    let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
-    let mut found = Vec::new();
-    for (node, stat) in own.into_iter().zip(join_all(looks).await) {
-        if let Some(stat) = stat?.filter(|stat| stat.ephemeral_owner == session.id) {
-            found.push(Place { node, token: token(stat.czxid) });
-        }
-    }
-    Ok(found)
-}
-
-/// The transaction that created a node is its token: it grows over the whole ensemble, for ever.
-pub(crate) fn token(czxid: i64) -> FencingToken {
-    FencingToken::new(czxid.unsigned_abs())
 }

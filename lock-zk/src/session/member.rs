@@ -1,26 +1,23 @@
-//! [`Member`]: an entry of ours, kept alive by its session.
+//! [`Member`]: an entry of this process, kept alive by its session.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BootTime, Entry, FencingToken};
 
-use super::{Session, seats::size};
-use crate::sight::Sight;
+use super::{session::Session, slots::size};
+use crate::queue::Snapshot;
 
-/// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
-pub(crate) type Gone = Shared<BoxFuture<'static, ()>>;
+/// Ready when the entry's own node was deleted or the connection ended. The server sends events in the order in which things happened.
+pub(crate) type DeletionWatch = Shared<BoxFuture<'static, ()>>;
 
-/// An entry of ours, from before its first request to after it is known to be gone.
+/// An entry of this process, from before its first request until it is known to be gone.
 pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
     /// The lock's container.
     pub(crate) lock: String,
-    /// What its node is called, up to the sequence.
+    /// The name of its node, up to the sequence.
     pub(crate) prefix: String,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -28,29 +25,29 @@ pub(crate) struct Member {
 
 #[derive(Default)]
 struct State {
-    /// When its lease would have ended, if it had one of its own (PR09).
+    /// When its lease would end if it had one of its own (PR09).
     expires: Option<BootTime>,
-    /// Somebody is leaving for it, or did. It does not come back.
+    /// It was left for, or is being left for. It does not come back.
     ended: bool,
-    /// Until when whoever leaves for it may take.
+    /// How long the first attempt to leave may take.
     leaves_until: Option<BootTime>,
-    /// Creates that were sent and not answered: each may have been carried out, or still be.
-    unanswered: u32,
-    place: Option<Place>,
-    /// Its claim was compared with those ahead of it. That is done once (PR07).
-    judged: bool,
+    /// Creates that were sent and not answered. Each may have been carried out, or may still be.
+    unanswered_creates: u32,
+    own_node: Option<OwnNode>,
+    /// Its claim was compared with that of the first entry. That is done once (PR07).
+    checked: bool,
     /// It was told that it is admitted.
     admitted: bool,
-    gone: Option<Gone>,
-    sight: Option<Sight>,
+    deletion_watch: Option<DeletionWatch>,
+    snapshot: Option<Snapshot>,
 }
 
-/// Where an entry stands.
+/// The node of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its node's own name.
-    pub(crate) node: String,
-    /// What created it.
+pub(crate) struct OwnNode {
+    /// Its name, without the path.
+    pub(crate) name: String,
+    /// The transaction that created it.
     pub(crate) token: FencingToken,
 }
 
@@ -69,23 +66,23 @@ impl Member {
     }
 
     /// The path of its node, up to the sequence.
-    pub(crate) fn path(&self) -> String {
+    pub(crate) fn path_prefix(&self) -> String {
         format!("{}/{}", self.lock, self.prefix)
     }
 
-    /// What it takes in the transaction that ends its session.
+    /// Its size in the transaction that ends the session.
     pub(super) fn size(&self) -> usize {
         size(self.lock.len() + 1 + self.prefix.len())
     }
 
-    /// The path of a node beside it.
-    pub(crate) fn beside(&self, node: &str) -> String {
+    /// The path of a node in the same container.
+    pub(crate) fn sibling_path(&self, node: &str) -> String {
         format!("{}/{node}", self.lock)
     }
 
     /// Whether it may still be in the store, as far as the clock tells.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
-        // One lock after the other, and never both: in whatever order others take them.
+        // The two locks are never held at once, so their order does not matter.
         if !self.session.is_alive(now) {
             return false;
         }
@@ -93,107 +90,110 @@ impl Member {
         !state.ended && state.expires.is_none_or(|end| now < end)
     }
 
-    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it
-    /// meanwhile, which the answer knows nothing of.
+    /// Extends its lease after the answer to a request that was sent at `sent`. False if the entry was left for meanwhile, which the
+    /// answer does not show.
     pub(crate) fn refresh(&self, sent: BootTime) -> bool {
         let mut state = self.lock();
         state.expires = state.expires.max(Some(sent + self.entry.ttl));
         !state.ended
     }
 
-    /// Sends a create, unless somebody has left for it: nothing is sent behind whoever leaves. If its answer is not taken note of,
-    /// whether it came or not, it stays in doubt.
-    pub(crate) fn creates<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
+    /// Sends a create, unless the entry was left for: no create is sent after that. The create is in doubt until
+    /// [`create_answered`](Self::create_answered).
+    pub(crate) fn send_create<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
         let mut state = self.lock();
         if state.ended {
             return None;
         }
-        state.unanswered += 1;
-        // Only a message to the keeper.
+        state.unanswered_creates += 1;
+        // This only sends a message to the keeper.
         let sent = request();
         drop(state);
         Some(sent)
     }
 
-    /// A create was answered: with this place, or with none.
-    pub(crate) fn created(&self, place: Option<Place>) {
+    /// A create was answered: it made this node, or none.
+    pub(crate) fn create_answered(&self, own_node: Option<OwnNode>) {
         let mut state = self.lock();
-        state.unanswered -= 1;
-        state.place = place.or(state.place.take());
+        state.unanswered_creates -= 1;
+        state.own_node = own_node.or(state.own_node.take());
     }
 
     /// How many creates are in doubt.
-    pub(crate) fn unanswered(&self) -> u32 {
-        self.lock().unanswered
+    pub(crate) fn unanswered_creates(&self) -> u32 {
+        self.lock().unanswered_creates
     }
 
-    /// Takes note of what was found where so many creates had been in doubt: none of them is any more.
-    pub(crate) fn found(&self, doubts: u32, place: Option<Place>) {
+    /// So many creates are no longer in doubt: they made this node, or none.
+    pub(crate) fn settle_creates(&self, doubts: u32, own_node: Option<OwnNode>) {
         let mut state = self.lock();
-        state.unanswered = state.unanswered.saturating_sub(doubts);
-        state.place = place;
+        state.unanswered_creates = state.unanswered_creates.saturating_sub(doubts);
+        state.own_node = own_node;
     }
 
-    /// Where it stands, as far as is known.
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.lock().place.clone()
+    /// Its node, if that is known.
+    pub(crate) fn own_node(&self) -> Option<OwnNode> {
+        self.lock().own_node.clone()
     }
 
-    /// Whether its claim was compared with those ahead of it.
-    pub(crate) fn is_judged(&self) -> bool {
-        self.lock().judged
+    /// Whether its claim was compared with that of the first entry.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.lock().checked
     }
 
-    /// Nobody ahead of it disagrees.
-    pub(crate) fn is_accepted(&self) {
-        self.lock().judged = true;
+    /// Its claim agrees with that of the first entry.
+    pub(crate) fn mark_accepted(&self) {
+        self.lock().checked = true;
     }
 
-    /// Whether nobody was left ahead of this node at some time: it was admitted, with a claim that admits nobody else.
-    pub(crate) fn was_alone_at(&self, node: &str) -> bool {
+    /// Whether nothing was ahead of this node at some time: it was admitted with a claim that excludes all others.
+    pub(crate) fn was_first_at(&self, node: &str) -> bool {
         let state = self.lock();
-        let here = state.place.as_ref().is_some_and(|place| place.node == node);
+        let here = state.own_node.as_ref().is_some_and(|own_node| own_node.name == node);
         state.admitted && here && self.entry.claim.permits() == self.entry.claim.limit()
     }
 
-    /// It is admitted, from where it stands.
-    pub(crate) fn is_admitted(&self) {
+    /// It is admitted.
+    pub(crate) fn mark_admitted(&self) {
         let mut state = self.lock();
         state.admitted = true;
-        state.sight = None;
+        state.snapshot = None;
     }
 
-    /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and
-    /// may have told of something else than its end.
-    pub(crate) fn gone(&self) -> Option<Gone> {
-        self.lock().gone.clone().filter(|gone| gone.peek().is_none())
+    /// The watch on its own node, which a waiter needs (PR18). `None` if there is none any more: a watch fires once, and may have fired
+    /// for something else than the deletion.
+    pub(crate) fn deletion_watch(&self) -> Option<DeletionWatch> {
+        self.lock().deletion_watch.clone().filter(|watch| watch.peek().is_none())
     }
 
-    /// Watches its own node from now on. Kept as long as the entry is: to take back a watch is a request.
-    pub(crate) fn watches(&self, gone: impl Future<Output = ()> + Send + 'static) -> Gone {
-        let gone = gone.boxed().shared();
-        let before = self.lock().gone.replace(gone.clone());
+    /// Sets the watch on its own node. It is kept as long as the entry is: removing a watch takes a request.
+    pub(crate) fn set_deletion_watch(
+        &self,
+        watch: impl Future<Output = ()> + Send + 'static,
+    ) -> DeletionWatch {
+        let watch = watch.boxed().shared();
+        let before = self.lock().deletion_watch.replace(watch.clone());
         drop(before);
-        gone
+        watch
     }
 
-    /// What watched its node has ended with the connection.
-    pub(super) fn watches_nothing(&self) {
-        let before = self.lock().gone.take();
+    /// The watch on its own node ended with the connection.
+    pub(super) fn clear_deletion_watch(&self) {
+        let before = self.lock().deletion_watch.take();
         drop(before);
     }
 
-    /// What was seen from its place, if nobody of those that it watches has left since, as far as is known.
-    pub(crate) fn sight(&self, place: &Place) -> Option<Sight> {
-        self.lock().sight.clone().filter(|sight| sight.token == place.token)
+    /// The last snapshot of the queue, if no watched entry is known to have left since.
+    pub(crate) fn snapshot(&self, own_node: &OwnNode) -> Option<Snapshot> {
+        self.lock().snapshot.clone().filter(|snapshot| snapshot.token() == own_node.token)
     }
 
-    /// Remembers what is seen, or that it is so no more.
-    pub(crate) fn sees(&self, sight: Option<Sight>) {
-        self.lock().sight = sight;
+    /// Sets the snapshot, or removes one that is out of date.
+    pub(crate) fn set_snapshot(&self, snapshot: Option<Snapshot>) {
+        self.lock().snapshot = snapshot;
     }
 
-    /// Ends it. True if it was over before.
+    /// Ends it. True if its time was over before.
     pub(super) fn end(&self, now: BootTime) -> bool {
         let alive = self.session.is_alive(now);
         let mut state = self.lock();
@@ -201,8 +201,8 @@ impl Member {
         state.expires.is_some_and(|end| now >= end) || !alive
     }
 
-    /// Somebody leaves for it now, and may take so long. Gives until when, if it is less: somebody has begun to before.
-    pub(super) fn leaves(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
+    /// The entry is being left for, which may take until `now + limit`. Gives the end of an earlier attempt if that is not over yet.
+    pub(super) fn begin_leave(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
         let mut state = self.lock();
         let began = state.leaves_until.filter(|until| now < *until);
         if began.is_none() {
@@ -211,14 +211,13 @@ impl Member {
         began
     }
 
-    /// Whether its time is over and somebody has to leave for it.
+    /// Whether its time is over, so that it has to be removed.
     pub(super) fn is_overdue(&self, now: BootTime) -> bool {
         self.lock().expires.is_some_and(|end| now >= end)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -228,7 +227,7 @@ impl fmt::Debug for Member {
         f.debug_struct("Member")
             .field("entry", &self.entry.id)
             .field("session", &format_args!("{:#x}", self.session.id))
-            .field("place", &state.place)
+            .field("node", &state.own_node)
             .field("ended", &state.ended)
             .finish_non_exhaustive()
     }

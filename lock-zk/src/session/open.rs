@@ -2,48 +2,50 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, FirstProcess};
+use lock_core::{BackendErrorKind as Kind, ForkDetector};
 use tokio::sync::watch;
-use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission, Stat};
 
-use super::{Class, Opening, Pool, Session, evictions, keep};
-use crate::{
-    error::{Cause, Failure},
-    link::Link,
+use super::{
+    base_nodes::make_heartbeat_node,
+    evictions,
+    pool::{OpenTask, Pool, SessionClass},
+    session::Session,
+    task,
 };
+use crate::error::Failure;
 
-/// With fewer ticks there is no time in which a session is known to live.
+/// With fewer ticks, a session is never known to live.
 const LEAST_TICKS: u32 = 4;
 
-/// Opens a session on the keeper, which drives it from then on.
-pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Opening {
+/// Opens a session on the keeper, which drives it from then on. Everything that needs one waits for the same task.
+pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration) -> OpenTask {
     let (done, opening) = watch::channel(None);
     class.opening = Some(opening.clone());
     let pool_for_task = Arc::downgrade(pool);
     pool.keeper.spawn(async move {
         let Some(pool) = pool_for_task.upgrade() else { return };
-        // Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as an entry goes.
+        // If this fails, nothing was created in any queue: for an entry, its request is *unsent*.
         let opened = open_one(&pool, timeout).await.map_err(Failure::unsent);
-        let mut book = pool.lock();
-        let class = book.classes.entry(timeout).or_default();
+        let mut registry = pool.lock();
+        let class = registry.classes.entry(timeout).or_default();
         class.opening = None;
         if let Ok(session) = &opened {
             class.sessions.push(Arc::clone(session));
         }
-        drop(book);
+        drop(registry);
         if let Ok(session) = &opened {
-            keep::start(&pool, Arc::clone(session), timeout);
+            task::start(&pool, Arc::clone(session), timeout);
             evictions::start(&pool, session);
         }
-        // Nobody may wait for it any more.
+        // Perhaps nothing waits for it any more.
         let _ = done.send(Some(opened));
     });
     opening
 }
 
-/// The process that first opened a session. The client looks at its sockets on a thread of the process, which is not there in a
+/// The process that first opened a session. The client polls its sockets on a thread of that process, which does not exist in a
 /// fork.
-static OPENED: FirstProcess = FirstProcess::new();
+static OPENED: ForkDetector = ForkDetector::new();
 
 fn check_fork() -> Result<(), Failure> {
     if OPENED.is_this() {
@@ -60,7 +62,7 @@ fn check_fork() -> Result<(), Failure> {
 async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
     check_fork()?;
     let sent = pool.keeper.now();
-    let client = pool.route.open(timeout).await?;
+    let client = pool.ensemble.open(timeout).await?;
     let (granted, tick) = (client.session_timeout(), pool.config.tick);
     if granted < tick * LEAST_TICKS {
         let message = format!(
@@ -69,65 +71,14 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
         );
         return Err(Failure::new(Kind::Unsupported, message).about(&pool.config.to_string()).advised());
     }
-    let heart = pool.nodes.session(client.session().id().0);
-    let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
-    make_heart(pool, &session).await?;
+    let heartbeat_node = pool.keys.session(client.session().id().0);
+    let session = Arc::new(Session::new(client, sent, heartbeat_node, pool.settings()));
+    make_heartbeat_node(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
-        // Whoever stood under it would be gone at once, again and again.
+        // Its entries would be gone at once, again and again.
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }
     tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
     Ok(session)
-}
-
-/// Makes the node of the heartbeats, and what has to be above it.
-pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
-    let heart = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
-    for _ in 0..2 {
-        let client = session.client()?;
-        let made = session.write("making a session's node", client.create(&session.heart, &[], &heart)).await;
-        match made {
-            Err(failure) if failure.cause() == Cause::NoNode => make_home(pool, session, &client).await?,
-            Err(failure) if failure.cause() == Cause::NodeExists => {
-                return session.beat(pool.config.command_timeout).await;
-            }
-            Err(failure) => return Err(failure),
-            Ok((stat, _)) => return Ok(stat),
-        }
-    }
-    Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))
-}
-
-/// Makes what is above locks and sessions, as far as it is not there.
-pub(super) async fn make_home(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
-    for path in [pool.nodes.sessions(), pool.nodes.locks(), pool.nodes.evictions()] {
-        if path != "/" {
-            let made = mkdir(client, &path, pool.nodes.above().len(), &pool.acl);
-            session.answer("making the nodes above those of locks", made).await?;
-        }
-    }
-    Ok(())
-}
-
-/// As `mkdir -p`, the last first: nobody needs rights above what is there. The first `above` bytes of the path are above the chroot, where
-/// others may have nodes beside ours, and take nothing away.
-async fn mkdir(client: &Link, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
-    let others = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
-    let shared: Vec<_> = acl.iter().cloned().chain([others]).collect();
-    let mut end = path.len();
-    loop {
-        let acls = Acls::new(if end <= above { &shared } else { acl });
-        match client.create(&path[..end], &[], &CreateMode::Persistent.with_acls(acls)).await {
-            Ok(_) | Err(Error::NodeExists) if end == path.len() => return Ok(()),
-            Ok(_) | Err(Error::NodeExists) => {
-                end = path[end + 1..].find('/').map_or(path.len(), |next| end + 1 + next);
-            }
-            Err(Error::NoNode) => match path[..end].rfind('/') {
-                Some(up @ 1..) => end = up,
-                _ => return Err(Error::NoNode),
-            },
-            Err(error) => return Err(error),
-        }
-    }
 }

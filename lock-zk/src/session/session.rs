@@ -1,109 +1,112 @@
-//! [`Session`]: what keeps our entries alive, and until when it may be relied on.
+//! [`Session`]: keeps entries alive, and tells until when it may be relied on.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
+use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, margin};
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, burial::Attempt, proofs::Proofs, pulse::Pulse, seats::Seats, turns::Turns};
+use super::{
+    heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, settings::SessionSettings,
+    slots::Slots,
+};
 use crate::{
-    connection::by,
+    client::ReconnectingClient,
     error::{Cause, Failure},
-    link::Link,
 };
 
-/// One session on one connection at a time, which the keeper drives: nobody's runtime can hold up that of another.
+/// The outcome of an attempt to close a session, for everything that waits for it: whether the session has ended.
+pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
+
+/// A session, on one connection at a time. The keeper drives it, so that no runtime of a user can hold it up.
 ///
 /// ### To ensure correctness
-/// It may be relied on only as far as writes that were carried out prove it: see [`Proofs`]. Neither pings nor reads count: a
-/// server that is cut off from the others answers both (F3), and the client says that a session has expired long after it did
-/// (Z4). Once the time that this gives is over, it is used no more, and ended until that is confirmed.
+/// It may be relied on only as far as writes that were carried out prove it alive: see [`Liveness`]. Neither pings nor reads count: a
+/// server that is cut off from the others answers both (F3), and the client reports that a session has expired long after it did
+/// (Z4). After its deadline the session is not used any more, and is closed until the ensemble confirms its end.
 pub(crate) struct Session {
     pub(crate) id: i64,
-    /// With the password that it takes to end it from another connection.
+    /// Includes the password, with which it can be closed from another connection.
     pub(super) info: SessionInfo,
-    /// The timeout that the ensemble gave.
+    /// The timeout that the ensemble granted.
     granted: Duration,
     /// The node of its heartbeats.
-    pub(super) heart: String,
+    pub(super) heartbeat_node: String,
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
-    address: Arc<str>,
+    pub(crate) address: Arc<str>,
     ended: Notify,
-    /// Rung when a heartbeat is answered: the next one may be due earlier.
-    heard: Notify,
-    turns: Turns,
+    /// Notified when a heartbeat is answered, for the next one may be due earlier then.
+    heartbeat_answered: Notify,
+    read_permits: ReadPermits,
     state: Mutex<State>,
-    /// Whether the ensemble has confirmed that it is over, and everything of it gone.
-    pub(super) over: watch::Sender<bool>,
+    /// Whether the ensemble has confirmed that the session has ended and its nodes are gone.
+    pub(super) end_confirmed: watch::Sender<bool>,
 }
 
 struct State {
-    /// Closing it takes that nobody has it.
-    client: Option<Arc<Link>>,
-    proofs: Proofs,
-    /// A write was carried out on the connection that there is.
-    carries: bool,
-    pulse: Pulse,
-    seats: Seats,
-    members: HashMap<EntryId, Arc<Member>>,
-    /// Somebody is taking away those who are overdue.
+    /// `None` once the session has ended.
+    client: Option<Arc<ReconnectingClient>>,
+    liveness: Liveness,
+    /// A write was carried out on the current connection.
+    connection_works: bool,
+    heartbeat: Heartbeat,
+    slots: Slots,
+    /// Members whose time is over are being removed.
     sweeping: bool,
-    /// What last asked whether it is over.
-    attempt: Option<Attempt>,
-    /// Until when nobody may close it.
+    /// The last attempt to close it.
+    attempt: Option<CloseAttempt>,
+    /// It may not be closed before then.
     quiet_until: BootTime,
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Link>, opened: BootTime, heart: String, limits: super::Limits) -> Self {
+    pub(super) fn new(
+        client: Arc<ReconnectingClient>,
+        opened: BootTime,
+        node: String,
+        settings: SessionSettings,
+    ) -> Self {
         let granted = client.session_timeout();
         Self {
             id: client.session().id().0,
             info: client.session().clone(),
             granted,
-            heart,
-            keeper: limits.keeper,
-            tick: limits.tick,
-            command_timeout: limits.command_timeout,
-            address: limits.address,
+            heartbeat_node: node,
+            keeper: settings.keeper,
+            tick: settings.tick,
+            command_timeout: settings.command_timeout,
+            address: settings.address,
             ended: Notify::new(),
-            heard: Notify::new(),
-            turns: Turns::new(),
+            heartbeat_answered: Notify::new(),
+            read_permits: ReadPermits::new(),
             state: Mutex::new(State {
-                proofs: Proofs::new(limits.tick, granted, opened),
-                carries: false,
-                pulse: Pulse::new(limits.tick, granted, opened),
-                seats: Seats::new(opened),
-                members: HashMap::new(),
+                liveness: Liveness::new(settings.tick, granted, opened),
+                connection_works: false,
+                heartbeat: Heartbeat::new(settings.tick, granted, opened),
+                slots: Slots::new(opened),
                 sweeping: false,
                 attempt: None,
                 quiet_until: opened,
                 client: Some(client),
             }),
-            over: watch::Sender::new(false),
+            end_confirmed: watch::Sender::new(false),
         }
     }
 
-    /// The timeout that the ensemble gave.
+    /// The timeout that the ensemble granted.
     pub(crate) fn granted(&self) -> Duration {
         self.granted
     }
 
-    /// Whoever sends requests, until the session is over.
-    pub(crate) fn client(&self) -> Result<Arc<Link>, Failure> {
+    /// The client for requests, until the session has ended.
+    pub(crate) fn client(&self) -> Result<Arc<ReconnectingClient>, Failure> {
         self.lock().client.clone().ok_or_else(|| Failure::session_gone().about(&self.address))
     }
 
-    /// The answer to a request, within the time limit for one. Until when it takes the client does not say (Z4).
+    /// The answer to a request, within the time limit for commands. The client has no limit of its own (Z4).
     pub(crate) async fn answer<T>(
         &self,
         doing: &str,
@@ -118,11 +121,11 @@ impl Session {
         doing: &str,
         request: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Failure> {
-        let failure = match by(&self.keeper, self.keeper.now() + limit, request).await {
+        let failure = match self.keeper.timeout_at(self.keeper.now() + limit, request).await {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => Failure::of(&error).about(doing),
             None if self.is_connected() => Failure::timed_out(doing, limit),
-            // It had its time as well: whoever asks once more what broke would wait as long again.
+            // The time limit is used up: a repetition would wait as long again.
             None => {
                 Failure::new(Kind::TimedOut, format!("{doing}: no server was connected within {limit:?}"))
             }
@@ -133,13 +136,13 @@ impl Session {
         Err(failure.about(&self.address))
     }
 
-    /// A turn to look around, until it is dropped.
-    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        let turn = self.turns.take(&self.keeper, self.command_timeout).await;
-        turn.map_err(|failure| failure.about(&self.address))
+    /// A permit to read a queue, until it is dropped.
+    pub(crate) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        let permit = self.read_permits.take(&self.keeper, self.command_timeout).await;
+        permit.map_err(|failure| failure.about(&self.address))
     }
 
-    /// Sends a write. That it was carried out is a proof.
+    /// Sends a write. Its answer proves the session alive.
     pub(crate) async fn write<T>(
         &self,
         doing: &str,
@@ -147,30 +150,31 @@ impl Session {
     ) -> Result<T, Failure> {
         let sent = self.keeper.now();
         let answer = self.answer(doing, request).await?;
-        self.proved(sent);
+        self.mark_alive(sent);
         Ok(answer)
     }
 
-    /// A write that was sent then was just answered: it was carried out.
-    pub(crate) fn proved(&self, sent: BootTime) {
+    /// A write that was sent at `sent` was just answered, and so was carried out.
+    pub(crate) fn mark_alive(&self, sent: BootTime) {
         let now = self.keeper.now();
         let mut state = self.lock();
-        state.carries = true;
-        state.proofs.take(sent, now);
+        state.connection_works = true;
+        state.liveness.record(sent, now);
     }
 
-    /// Whether the connection that there is, or was there last, has been of use.
-    pub(super) fn carries(&self) -> bool {
-        self.lock().carries
+    /// Whether a write was carried out on the current connection, or on the last one.
+    pub(super) fn connection_works(&self) -> bool {
+        self.lock().connection_works
     }
 
-    /// Makes a proof: with the server's word about it. The request is sent at once: what is sent behind it sees what was so then, or
-    /// later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be slow all the time.
-    pub(crate) fn beat(
+    /// Writes the heartbeat node, which proves the session alive. The request is sent at once, and requests that are sent behind it show
+    /// the state at that time or later. A late answer counts as well, even if nothing waits for it any more: the server may always be
+    /// slow.
+    pub(crate) fn heartbeat(
         self: &Arc<Self>,
         limit: Duration,
     ) -> impl Future<Output = Result<Stat, Failure>> + Send + use<> {
-        let (this, answer) = (Arc::clone(self), self.send_beat());
+        let (this, answer) = (Arc::clone(self), self.send_heartbeat());
         async move {
             let answer = answer?;
             let answer = async { answer.await.unwrap_or(Err(Error::Timeout)) };
@@ -178,22 +182,22 @@ impl Session {
         }
     }
 
-    fn send_beat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
+    fn send_heartbeat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone().about(&self.address));
         }
-        let request = self.client()?.set_data(&self.heart, &[]);
-        self.lock().pulse.sends(sent);
+        let request = self.client()?.set_data(&self.heartbeat_node, &[]);
+        self.lock().heartbeat.mark_sent(sent);
         let (done, answer) = oneshot::channel();
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
-            // What comes later proves nothing.
-            let answered = by(&this.keeper, sent + this.granted, request).await;
+            // A later answer proves nothing.
+            let answered = this.keeper.timeout_at(sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
-                this.proved(sent);
-                this.lock().pulse.hears(sent, this.keeper.now());
-                this.heard.notify_one();
+                this.mark_alive(sent);
+                this.lock().heartbeat.mark_answered(sent, this.keeper.now());
+                this.heartbeat_answered.notify_one();
             }
             // Nobody may wait for it any more.
             let _ = answered.map(|answered| done.send(answered));
@@ -202,32 +206,32 @@ impl Session {
     }
 
     /// When the next heartbeat is due.
-    pub(super) fn next_beat(&self) -> BootTime {
+    pub(super) fn next_heartbeat(&self) -> BootTime {
         let state = self.lock();
-        state.pulse.next(&state.proofs)
+        state.heartbeat.next_due(&state.liveness)
     }
 
-    /// Ready when a heartbeat was answered, if it was not told before.
-    pub(super) async fn heard(&self) {
-        self.heard.notified().await;
+    /// Ready when a heartbeat was answered since the last call.
+    pub(super) async fn heartbeat_answered(&self) {
+        self.heartbeat_answered.notified().await;
     }
 
-    /// Until when the session lives for certain, less the margin.
+    /// The session's deadline: until when it certainly lives, less the margin.
     pub(super) fn lives_until(&self) -> BootTime {
-        self.lock().proofs.end()
+        self.lock().liveness.end()
     }
 
-    /// Until when whoever sent a request at `sent`, and asked for `ttl`, may rely on it.
+    /// The deadline of an entry with this ttl that was refreshed by a request sent at `sent`.
     pub(crate) fn valid_until(&self, sent: BootTime, ttl: Duration) -> BootTime {
         (sent + ttl.saturating_sub(margin(ttl))).min(self.lives_until())
     }
 
-    /// Whether it may be relied on.
+    /// Whether it may still be relied on.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
         self.lock().is_alive(now)
     }
 
-    /// Tells of the end of the connection that there is now.
+    /// Tells of the end of the current connection.
     pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
         Ok(self.client()?.states())
     }
@@ -236,61 +240,57 @@ impl Session {
         self.lock().client.as_ref().is_some_and(|client| client.is_connected())
     }
 
-    /// Whether this is the client that it has.
-    pub(crate) fn is_on(&self, client: &Arc<Link>) -> bool {
+    /// Whether this is its current client.
+    pub(crate) fn is_using(&self, client: &Arc<ReconnectingClient>) -> bool {
         self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
     }
 
-    /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
-    /// waits for the one before is told.
-    pub(super) fn goes_on_with(&self, client: &Arc<Link>, attached: BootTime) {
+    /// Goes on with another client, which attached to the session by a request sent at `attached`, unless the session has ended.
+    /// Requests that wait for the former client go on as well.
+    pub(super) fn switch_to(&self, client: &Arc<ReconnectingClient>, attached: BootTime) {
         let now = self.keeper.now();
         let before = {
             let mut state = self.lock();
-            state.carries = false;
-            if now < state.proofs.end() {
-                state.proofs = Proofs::new(self.tick, self.granted, attached);
+            state.connection_works = false;
+            if now < state.liveness.end() {
+                state.liveness = Liveness::new(self.tick, self.granted, attached);
             }
             state.client.as_mut().map(|before| std::mem::replace(before, Arc::clone(client)))
         };
-        // Not under our lock: it wakes somebody, who finds the new one.
+        // Not under the lock: this wakes tasks, which look for the new client.
         if let Some(before) = before {
-            before.is_replaced_by(client);
+            before.mark_replaced_by(client);
         }
     }
 
-    /// Ready when it was ended, if it was not told before.
+    /// Ready when it was ended since the last call.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Ends it: no request is sent on it any more. Whoever it kept alive.
-    pub(super) fn end(&self) -> Vec<EntryId> {
-        let mut state = self.lock();
-        let client = state.client.take();
-        let members = state.members.keys().copied().collect();
-        drop(state);
-        // The last to go closes the connection. Not under our lock: it wakes somebody.
+    /// Ends it: no request is sent in this session any more.
+    pub(super) fn end(&self) {
+        let client = self.lock().client.take();
+        // The last reference to the client closes the connection. Not under the lock: this wakes tasks.
         if let Some(client) = client {
-            client.ends();
+            client.close();
         }
         self.ended.notify_one();
-        members
     }
 
-    /// Ends it, but does not close it; nor does anybody else before that time. Whoever relied on it for longer is told so by then.
+    /// Ends it, but does not close it before `quiet_until`, so that holders who relied on it for longer learn of their loss first.
     pub(super) fn abandon(&self, quiet_until: BootTime) {
         let mut state = self.lock();
         state.quiet_until = quiet_until;
         let client = state.client.take();
         drop(state);
         if let Some(client) = client {
-            client.retire();
+            client.detach();
         }
         self.ended.notify_one();
     }
 
-    /// Until when nobody may close it. Mostly that is over.
+    /// The session may not be closed before then. Usually this lies in the past.
     pub(super) fn quiet_until(&self) -> BootTime {
         self.lock().quiet_until
     }
@@ -300,52 +300,27 @@ impl Session {
         self.lock().client.is_none()
     }
 
-    /// Takes a seat for a node of this [size](super::seats::size), if it is alive and has one: then it is not
-    /// [closed](Self::close_if_idle) until that is given back.
-    pub(super) fn take_seat(&self, size: usize, now: BootTime) -> bool {
+    /// Reserves a slot for a node of this [size](super::slots::size), if the session is alive and has room. It is not
+    /// [closed](Self::close_if_idle) until the slot is released.
+    pub(super) fn reserve(&self, size: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        state.is_alive(now) && state.seats.take(size, now)
+        state.is_alive(now) && state.slots.take(size, now)
     }
 
-    /// A new member, on a seat that was taken.
-    pub(super) fn admit(self: &Arc<Self>, entry: &Entry, path: &str, now: BootTime) -> Arc<Member> {
-        let member = Arc::new(Member::new(entry, path, Arc::clone(self), now));
-        self.lock().members.insert(entry.id, Arc::clone(&member));
-        member
-    }
-
-    /// Gives back a seat that nobody took.
-    pub(super) fn give_back_seat(&self, size: usize) {
+    /// Releases a slot for a node of this size.
+    pub(super) fn release(&self, size: usize) {
         let now = self.keeper.now();
-        self.lock().seats.give_back(size, now);
+        self.lock().slots.release(size, now);
     }
 
-    pub(super) fn dismiss(&self, member: &Arc<Member>) {
-        let now = self.keeper.now();
-        let mut state = self.lock();
-        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            state.members.remove(&member.entry.id);
-            state.seats.give_back(member.size(), now);
-        }
-    }
-
-    pub(super) fn members(&self) -> Vec<Arc<Member>> {
-        self.lock().members.values().cloned().collect()
-    }
-
-    /// Whether somebody has this entry.
-    pub(super) fn has(&self, entry: EntryId) -> bool {
-        self.lock().members.contains_key(&entry)
-    }
-
-    /// The attempt to have its end confirmed that is under way, or one that begins now.
+    /// The attempt to close it that is under way, or one that begins now.
     pub(super) fn attempt(
         &self,
         begin: impl FnOnce(watch::Sender<Option<Result<bool, Failure>>>),
-    ) -> Attempt {
+    ) -> CloseAttempt {
         let mut state = self.lock();
-        // Without a sender there will be no answer.
-        let is_under_way = |attempt: &Attempt| attempt.borrow().is_none() && attempt.has_changed().is_ok();
+        // Without a sender there will be no outcome.
+        let is_under_way = |close: &CloseAttempt| close.borrow().is_none() && close.has_changed().is_ok();
         if let Some(attempt) = state.attempt.clone().filter(is_under_way) {
             return attempt;
         }
@@ -356,32 +331,31 @@ impl Session {
         attempt
     }
 
-    /// Whether nobody does it already.
-    pub(super) fn starts_sweep(&self) -> bool {
+    /// False if a sweep is under way.
+    pub(super) fn try_begin_sweep(&self) -> bool {
         !std::mem::replace(&mut self.lock().sweeping, true)
     }
 
-    pub(super) fn ends_sweep(&self) {
+    pub(super) fn end_sweep(&self) {
         self.lock().sweeping = false;
     }
 
-    /// Closes it if nobody has had a seat for so long. Then nobody gets one any more.
+    /// Closes it if no slot was in use for so long. From then on it gives no slots.
     pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        let client = if state.seats.are_idle(idle, now) { state.client.take() } else { None };
+        let client = if state.slots.are_idle(idle, now) { state.client.take() } else { None };
         drop(state);
         client.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 impl State {
     fn is_alive(&self, now: BootTime) -> bool {
-        self.client.is_some() && now < self.proofs.end()
+        self.client.is_some() && now < self.liveness.end()
     }
 }
 
@@ -392,7 +366,6 @@ impl fmt::Debug for Session {
             .field("id", &format_args!("{:#x}", self.id))
             .field("timeout", &self.granted)
             .field("open", &state.client.is_some())
-            .field("members", &state.members.len())
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! [`Admin`]: what an operator does to a server, over connections of his own.
+//! [`Admin`]: what an operator does to a server, over separate connections.
 
 use std::{fmt::Write, net::SocketAddr, sync::OnceLock, time::Duration};
 
@@ -40,7 +40,7 @@ impl Admin {
         &self.chroot
     }
 
-    /// The same server for whoever looks elsewhere.
+    /// The same for another chroot on this server.
     pub(crate) fn at(&self, chroot: &str) -> Self {
         Self::new(&self.address, chroot)
     }
@@ -66,11 +66,11 @@ impl Admin {
 
     /// What a server says that is there to answer, however busy it is.
     async fn tells(&self, word: &str) -> String {
-        self.tells_whom(word).await.1
+        self.answer_and_own_address(word).await.1
     }
 
-    /// The same, and who asked.
-    async fn tells_whom(&self, word: &str) -> (SocketAddr, String) {
+    /// The same, behind the address from which this client asked.
+    async fn answer_and_own_address(&self, word: &str) -> (SocketAddr, String) {
         let told = self.ask_within(PATIENCE, word).await;
         told.unwrap_or_else(|| panic!("the server at {} does not answer `{word}`", self.address))
     }
@@ -200,7 +200,7 @@ impl Admin {
         let queues = format!("{}/q1", self.chroot);
         let mut reaped = 0;
         for child in children(&client, &queues).await {
-            // Whoever stands in it keeps it.
+            // A container with entries stays.
             reaped += usize::from(client.delete(&format!("{queues}/{child}"), None).await.is_ok());
         }
         reaped
@@ -236,7 +236,9 @@ impl Admin {
     /// # Panics
     /// If the server does not.
     pub(crate) async fn close_session(&self, session: i64) {
-        super::session::close(&self.address, session).await.expect("the server closes sessions");
+        super::close_session::close_session(&self.address, session)
+            .await
+            .expect("the server closes sessions");
     }
 
     /// The session that a node ends with.
@@ -282,7 +284,7 @@ impl Admin {
 
     async fn see(&self) -> Seen {
         let (dump, watches) = (self.tells("dump").await, self.tells("wchc").await);
-        let (this, connections) = self.tells_whom("cons").await;
+        let (this, connections) = self.answer_and_own_address("cons").await;
         let others =
             connections.lines().filter(|line| line.starts_with(" /") && !line.contains(&format!("/{this}[")));
         Seen { dump, watches, connections: others.map(str::to_owned).collect() }

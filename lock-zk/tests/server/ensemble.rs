@@ -2,19 +2,16 @@
 
 use std::{
     fs,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
-
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Admin, Containers, Member, TICK, member::PATIENCE};
+use super::{Admin, Containers, TICK, ZkServer, zk_server::PATIENCE};
 
 /// The longest session that the first member of an uneven ensemble gives. The others give any.
 pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
@@ -22,10 +19,10 @@ pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
 /// So many are used at once: three programs that start at the same time are much for a small machine.
 const AT_ONCE: usize = 4;
 
-/// For whoever uses one.
+/// Permits to use an ensemble.
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Those that nobody uses, as they were left. They end with this process, and their files go with them.
+/// The ensembles that are not in use, as they were left. They end with this process, and their files go with them.
 static IDLE: Mutex<Vec<(Kind, bool, Vec<Node>)>> = Mutex::new(Vec::new());
 
 /// A store of three servers, of which a test may lose any. Clients reach each through a proxy, and each server reaches the others
@@ -53,7 +50,7 @@ struct Kind {
 
 #[derive(Debug)]
 struct Node {
-    member: Member,
+    member: ZkServer,
     /// Where it listens for followers and for elections.
     _ports: (Port, Port),
     /// For clients.
@@ -151,7 +148,7 @@ impl Ensemble {
         self.members[i].front.address().to_string()
     }
 
-    /// Whoever works on one member by hand, past the proxy.
+    /// An operator's access to one member, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
         Admin::new(&self.members[i].member.address(), &self.chroot)
     }
@@ -230,7 +227,7 @@ impl Ensemble {
         &self.members[i].front
     }
 
-    /// Lets nothing pass between a follower and whoever leads, both ways, and tells neither. Clients still reach it.
+    /// Lets nothing pass between a follower and the leader, in either direction, without closing connections. Clients still reach it.
     pub(crate) fn isolate(&self, i: usize) {
         self.cut.store(true, Ordering::Relaxed);
         for proxy in self.members[i].to.iter().flatten() {
@@ -300,7 +297,7 @@ fn idle(kind: Kind) -> Option<(bool, Vec<Node>)> {
 }
 
 fn lock_idle() -> MutexGuard<'static, Vec<(Kind, bool, Vec<Node>)>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+    IDLE.lock()
 }
 
 fn nodes(kind: Kind) -> Vec<Node> {
@@ -312,7 +309,7 @@ fn nodes(kind: Kind) -> Vec<Node> {
 
 /// A member, by the ports on which each listens for followers and for elections, and its own.
 fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) -> Node {
-    let mut member = Member::new();
+    let mut member = ZkServer::new();
     member.treats(kind.containers);
     let quorum = |j: usize| ([127, 0, 0, 1], numbers[j].0).into();
     let to: Vec<_> = (0..3).map(|j| (j != i).then(|| Proxy::start(quorum(j), |_| false))).collect();

@@ -40,7 +40,7 @@ impl Seen {
     }
 }
 
-/// The nodes of those who hold or wait, in an answer to `dump`.
+/// The number of entries' nodes in an answer to `dump`.
 pub(super) fn queues(dump: &str, chroot: &str) -> u64 {
     let queues = format!("{chroot}/q1/");
     by_session(dump).iter().filter(|(_, path)| path.starts_with(&queues)).count() as u64

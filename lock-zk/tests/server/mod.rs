@@ -2,14 +2,14 @@
 #![allow(dead_code, unused_imports, reason = "each of the test programs uses a part")]
 
 mod admin;
-mod by_url;
+mod close_session;
 mod curator;
 mod ensemble;
 mod footprint;
 mod java;
-mod member;
-mod session;
+mod server_by_url;
 mod test_server;
+mod zk_server;
 
 use std::{env, net::ToSocketAddrs};
 
@@ -17,11 +17,11 @@ use lock_conformance::{Case, Proxy, ServerControl};
 
 pub(crate) use self::{
     admin::Admin,
-    by_url::{NOT_OURS, ServerByUrl},
     curator::Curator,
     ensemble::{Ensemble, SHORTER},
-    member::{Member, PATIENCE, TICK},
+    server_by_url::{NOT_OURS, ServerByUrl},
     test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
+    zk_server::{PATIENCE, TICK, ZkServer},
 };
 
 /// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data:

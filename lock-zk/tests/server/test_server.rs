@@ -7,7 +7,7 @@ use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Un
 use lock_core::{FencingToken, LockName};
 use tokio::sync::OnceCell;
 
-use super::{Admin, Member, TICK, java};
+use super::{Admin, TICK, ZkServer, java};
 
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
@@ -25,15 +25,15 @@ pub(crate) const NOTHING_COMES_TWICE: &str = "a session has one connection, wher
 const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";
 
 /// The server for all who leave servers alone, for as long as this process lives: then it ends, and its files go with it.
-static SHARED: OnceCell<Arc<Member>> = OnceCell::const_new();
+static SHARED: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
 
 /// The same, which leaves empty containers alone.
-static KEEPING: OnceCell<Arc<Member>> = OnceCell::const_new();
+static KEEPING: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
 
 /// What a server does with the containers of locks that nobody has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Containers {
-    /// It removes them at once. Whoever comes then is told so, makes them anew and asks again, which takes that he hears the answer.
+    /// Removed at once when empty. The next create fails for that reason, and makes them anew, which takes one more answer.
     Removed,
     /// It leaves them alone for as long as a test takes: one request is enough to stand in a queue.
     Kept,
@@ -45,7 +45,7 @@ pub(crate) struct TestServer {
     admin: Admin,
     /// Between the server and the clients of this test, for those that cut them off.
     proxy: Option<Proxy>,
-    member: Arc<Member>,
+    member: Arc<ZkServer>,
     shared: bool,
 }
 
@@ -58,21 +58,21 @@ impl TestServer {
     /// The same on one that does with containers as is said.
     pub(crate) async fn shared_with(containers: Containers) -> Self {
         let cell = if containers == Containers::Kept { &KEEPING } else { &SHARED };
-        let start = || async { Arc::new(Member::start(|member| member.treats(containers)).await) };
+        let start = || async { Arc::new(ZkServer::start(|member| member.treats(containers)).await) };
         Self::at(Arc::clone(cell.get_or_init(start).await))
     }
 
     /// A server that this test may do anything to. Dropping it ends the server.
     pub(crate) async fn own() -> Self {
-        Self::on(Arc::new(Member::start(|_| {}).await), false)
+        Self::on(Arc::new(ZkServer::start(|_| {}).await), false)
     }
 
     /// A node on a server that others use, too.
-    pub(crate) fn at(member: Arc<Member>) -> Self {
+    pub(crate) fn at(member: Arc<ZkServer>) -> Self {
         Self::on(member, true)
     }
 
-    fn on(member: Arc<Member>, shared: bool) -> Self {
+    fn on(member: Arc<ZkServer>, shared: bool) -> Self {
         let admin = Admin::new(&member.address(), &format!("case-{}", super::unique()));
         Self { admin, proxy: None, member, shared }
     }
@@ -112,7 +112,7 @@ impl TestServer {
         format!("zk://{user}{address}{}?tick={}ms", self.admin.chroot(), TICK.as_millis())
     }
 
-    /// Whoever works on it by hand.
+    /// An operator's access to it.
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
     }
@@ -142,11 +142,11 @@ impl TestServer {
     }
 
     /// The process, which is this test's alone.
-    fn own_member(&self) -> &Member {
+    fn own_member(&self) -> &ZkServer {
         self.alone().unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    fn alone(&self) -> Result<&Member, Unsupported> {
+    fn alone(&self) -> Result<&ZkServer, Unsupported> {
         if self.shared { Err(Unsupported(IS_SHARED)) } else { Ok(&self.member) }
     }
 }
@@ -170,7 +170,7 @@ impl ServerControl for TestServer {
         }
         member.launch();
         while !member.answers().await {
-            // Whoever took the port meanwhile may give it back.
+            // A process that took the port meanwhile may give it back.
             member.launch();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Who is let in, and who is told in time that he is not.
+//! Which clients are let in, and that others are refused in time.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const NAME: &str = "job";
 const LIMIT: Duration = Duration::from_secs(2);
 const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
 
-/// Why nobody gets in.
+/// Why connecting is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let asked = Instant::now();
@@ -46,7 +46,7 @@ fn url(server: &TestServer, user: &str) -> String {
     format!("zk://{user}{}{}?{LIMITS}", server.address(), server.admin().chroot())
 }
 
-/// The nodes that a user makes are his alone, and somebody else has no lock on the same name, nor touches his.
+/// The nodes of a user belong to that user alone. Another user gets no lock of the same name, and leaves the nodes as they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_none_at_all_are_denied() {
     let server = TestServer::shared().await;
@@ -65,7 +65,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 
 /// As the server shows it to an operator.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_all() {
+async fn nodes_give_rights_to_their_user_alone_and_without_a_user_to_all() {
     let server = TestServer::shared().await;
     for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
         let admin = server.admin().at(&format!("{scheme}-{}", crate::server::unique()));
@@ -95,7 +95,7 @@ async fn nodes_that_everybody_may_change_are_a_problem_that_is_told() {
     }
 }
 
-/// Who makes the nodes first says who may change them, and an address is no user.
+/// The client that makes the nodes first decides who may change them, and an address is no user.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
     const OPEN: &str = "everybody may change what is under";
@@ -131,9 +131,9 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
     }
 }
 
-/// What is above a chroot belongs to nobody's locks: others have theirs beside it. Also where an operator has deleted all of it.
+/// The nodes above a chroot belong to no lock, and others have theirs beside it, even after an operator has deleted all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_above_a_chroot_let_others_in_and_only_its_owner_takes_anything_away() {
+async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {
     let server = TestServer::shared().await;
     let above = server.admin().at(&format!("team-{}", crate::server::unique()));
     let url = |user: &str, chroot: &str| {
@@ -156,7 +156,7 @@ async fn nodes_above_a_chroot_let_others_in_and_only_its_owner_takes_anything_aw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() {
+async fn a_user_without_rights_is_denied_until_they_are_given_back() {
     let server = TestServer::shared().await.behind_proxy();
     let client = client(&url(&server, "clients:open@"));
     assert_free(&client, NAME).await;

@@ -16,10 +16,10 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// However busy the machine is, an election takes no half of it.
+/// Even on a busy machine an election takes less than half of this.
 const TTL: Duration = Duration::from_secs(30);
 
-/// A session that ends soon outlives an election, and does not much more.
+/// A session of this ttl outlives an election, but not by much.
 const BRIEF: Duration = Duration::from_millis(4800);
 
 fn lasting() -> AcquireOptions {
@@ -108,9 +108,9 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
     assert_free(&other, NAME).await;
 }
 
-/// What it said while it slept is believed by nobody.
+/// Nothing that it says after its pause is believed.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_longer_than_the_ttl() {
+async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     let ensemble = Ensemble::start().await;
     let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
     let ttl = TICK * 12;
@@ -189,7 +189,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
 
 /// Nothing tells it: every answer just stays away. Z3: the crate's own word for that is no loss of a connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() {
+async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     let ensemble = Ensemble::start().await;
     let cut_off = async |ensemble: &Ensemble, lost| ensemble.front(lost).silence(Links::All);
     lose_the_member_that_is_talked_to(ensemble, cut_off).await;
@@ -197,14 +197,14 @@ async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() 
 
 /// The member still answers, but nothing of what happens reaches it, until it gives up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
+async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     let ensemble = Ensemble::start().await;
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
 }
 
-/// H07: whoever asks there at once, without catching up first, finds nothing, and creates a second node that nobody knows.
+/// H07: a client that asks there without a sync finds nothing, and creates a second node that belongs to no member.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_lags_behind() {
+async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [near, lagging] = ensemble.followers().await;
@@ -237,7 +237,7 @@ async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_l
 
 /// PR18, F3: its server has not heard of the deletion, and says so of the node if it is asked before the proof.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_by_way_of_a_follower_that_lags_behind_takes_no_node_for_there_that_is_deleted() {
+async fn a_renewal_by_way_of_a_lagging_follower_sees_that_its_node_is_deleted() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [lagging, _] = ensemble.followers().await;
@@ -350,7 +350,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     }
 }
 
-/// Two of three are away: nobody can be granted anything, and everybody is told in time.
+/// Two of three servers are away: nothing can be granted, and requests fail in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_without_a_majority_gives_a_typed_error_in_time() {
     let ensemble = Ensemble::start().await;

@@ -1,6 +1,6 @@
-//! What locks cost, as the server counts it.
+//! What locks cost, as counted by the server.
 //!
-//! All tests count on one server, one after the other: nobody else asks it anything meanwhile.
+//! All tests use one server, one after the other, so that no other requests are counted.
 
 use std::{
     sync::Arc,
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     common::{client, name, options, queue, soon, take, waiting},
-    server::{Containers, Member, TestServer},
+    server::{Containers, TestServer, ZkServer},
 };
 
 /// So long that nothing is renewed, and nobody looks again, while something is counted.
@@ -44,10 +44,10 @@ struct Asked {
 impl Counted {
     async fn start() -> Self {
         static ALONE: Mutex<()> = Mutex::const_new(());
-        static SERVER: OnceCell<Arc<Member>> = OnceCell::const_new();
+        static SERVER: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
         let alone = ALONE.lock().await;
         // A container that is removed would have to be made again.
-        let start = || async { Arc::new(Member::start(|member| member.treats(Containers::Kept)).await) };
+        let start = || async { Arc::new(ZkServer::start(|member| member.treats(Containers::Kept)).await) };
         let counted =
             Self { server: TestServer::at(Arc::clone(SERVER.get_or_init(start).await)), _alone: alone };
         counted.rests_with(0).await;
@@ -99,7 +99,7 @@ impl Counted {
 
 /// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_one_write_to_release() {
+async fn an_uncontended_lock_costs_two_writes_and_one_look() {
     const LOCKS: u64 = 100;
     let counted = Counted::start().await;
     let client = counted.client().await;
@@ -125,7 +125,7 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
 
 /// The watch on it fires, as if it were gone; what has fired once is made anew, and not asked again and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits_on() {
+async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
     let counted = Counted::start().await;
     let (holder, other) = (counted.client().await, counted.client().await);
     let guard = take(&holder, "job", &long()).await;
@@ -137,7 +137,7 @@ async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits
         admin.write(&node).await;
         counted.rests_with(2).await;
         let asked = counted.asked_since(before).await;
-        // Whoever wrote it opened a session for that, and closed it.
+        // The writer opened a session for that, and closed it.
         assert_eq!(asked.writes, 3, "{asked:?} for one change");
         // The nodes in the queue, and the watch on one's own. The one on the holder is there, or made anew.
         assert!((1..=MOST_TO_JOIN).contains(&asked.reads), "{asked:?} for one change");
@@ -173,8 +173,7 @@ async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
 
 /// Whatever there is to ask of others is asked while somebody else has the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_but_the_own_node_is_looked_at_between_a_release_and_the_grant_to_a_waiter_of_another_process()
- {
+async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
     let counted = Counted::start().await;
     let clients = [counted.client().await, counted.client().await, counted.client().await];
     let mut guard = Some(take(&clients[0], "job", &long()).await);
@@ -193,8 +192,8 @@ async fn nothing_but_the_own_node_is_looked_at_between_a_release_and_the_grant_t
     }
 }
 
-/// Where several hold it, and one of them leaves, all who wait hear of that who watch it. Only the one that is next has to do something,
-/// and the one that has lost its herald.
+/// If several clients hold a lock and one of them leaves, all waiters that watch it get the event. Only the next one has to do something,
+/// and the one that has lost its lookahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
     const LIMIT: u32 = 4;
@@ -268,8 +267,8 @@ async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2]
 mod alone {
     use super::*;
 
-    /// In one process a turn costs the delete, and a look at one's own node; among several each waiter asks once more, when the one ahead of
-    /// it is admitted.
+    /// In one process a hand-off costs the delete and a look at the waiter's own node. Among several processes each waiter lists the queue
+    /// once more when its lookahead is admitted.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
         let counted = Counted::start().await;
@@ -277,7 +276,7 @@ mod alone {
             let [joined, handed] = queue_of(&counted, waiters, clients).await;
             let joined = joined.writes + joined.reads;
             assert!(joined <= MOST_TO_JOIN * waiters, "{joined} requests for {waiters} to stand in a queue");
-            // The first release is of whoever they all waited for.
+            // The first release is that of the holder for which they all waited.
             assert_eq!(handed.writes, waiters + 1, "{handed:?} for the turns of {waiters}");
             let looks = if clients == 1 { waiters } else { waiters * 2 };
             assert!(handed.reads <= looks, "{handed:?} for the turns of {waiters} in {clients}");

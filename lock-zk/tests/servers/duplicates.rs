@@ -1,7 +1,7 @@
-//! What a server does with a request that comes twice: why T04 is declared.
+//! What a server does with a request that arrives twice: why T04 is declared.
 //!
-//! What a request is to ZooKeeper is decided by the connection that it comes on: a session has one at a time. So a second copy of a
-//! request comes on that connection, where TCP lets nothing come twice, or on another one, which ends the first.
+//! To ZooKeeper a request belongs to its connection, and a session has one connection at a time. So a second copy of a request arrives on
+//! the same connection, where TCP delivers nothing twice, or on another one, which ends the first.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -128,7 +128,7 @@ async fn a_session_that_comes_on_another_connection_is_gone_from_the_one_before(
     let (mut second, again) = Packets::open(&server.address(), &ticket);
     assert_eq!(again, ticket, "it is the same session");
     assert!(first.hangs_up(), "a session has two connections");
-    // Whoever sends it there has opened that connection himself, and knows that it is a second request.
+    // A client that sends it there has opened that connection itself, and knows that this is a second request.
     second.send(&create(1, "/entry-"));
     assert_eq!(second.answer().said, buffer(b"/entry-0000000001"));
 }

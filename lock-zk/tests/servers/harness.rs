@@ -1,4 +1,4 @@
-//! What the tests of this crate rely on: a server that they share, and what it tells of each of them.
+//! What the tests of this crate rely on: a server that they share, and what it tells about each of them.
 
 use std::{
     env,
@@ -64,7 +64,7 @@ async fn a_holder_and_a_waiter(server: &TestServer) -> impl Sized {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_shares_a_server_may_not_end_it() {
+async fn a_test_that_shares_a_server_may_not_end_it() {
     let server = TestServer::shared().await;
     for refused in [server.kill().await, server.stop().await, server.pause().await] {
         assert!(refused.is_err());

@@ -54,7 +54,7 @@ async fn curator_waits_for_a_lock_that_we_hold_and_we_for_one_that_it_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_only_tries_is_refused_by_the_other() {
+async fn a_try_is_refused_by_the_other() {
     let server = TestServer::shared().await;
     let job = job(&server);
     let (ours, mut java) = (client(&url(&server)), curator(&server));
@@ -68,7 +68,7 @@ async fn who_only_tries_is_refused_by_the_other() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// One queue, in the order of coming, whoever it is that comes.
+/// There is one queue for all clients, in the order in which they enter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mixed_queue_is_served_in_its_order() {
     let server = TestServer::shared().await;

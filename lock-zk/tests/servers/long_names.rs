@@ -1,5 +1,5 @@
-//! What long names cost an ensemble. The transaction that ends a session carries the path of every node that ends with it: where that is
-//! more than the servers send one another, they stop, and do not come up again (ZOOKEEPER-4306).
+//! What long names cost an ensemble. The transaction that ends a session contains the paths of all its nodes. If it is longer than the
+//! longest message between servers, they stop and do not start again (ZOOKEEPER-4306).
 
 use std::time::Duration;
 

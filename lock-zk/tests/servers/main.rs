@@ -1,26 +1,26 @@
-//! What is promised of ZooKeeper beyond the suite, on real servers.
+//! Promises about ZooKeeper beyond the suite, on real servers.
 //!
-//! One program: so its tests share their servers, and those that mostly wait do it at the same time.
+//! They are one program, so that the tests share servers, and tests that mostly wait run at the same time.
 
 mod access;
 mod cluster;
 mod common;
 mod costs;
-mod crowds;
+mod cut_off_followers;
 mod duplicates;
-mod ends;
 #[path = "../framing/mod.rs"]
 mod framing;
 mod harness;
 mod interop;
-mod limits;
 mod long_names;
-mod looks;
+mod many_waiters;
 mod operations;
-mod returns;
+mod packet_faults;
+mod queue_reads;
+mod reconnects;
 #[path = "../server/mod.rs"]
 mod server;
-mod tenure;
+mod session_end;
+mod session_limits;
 #[cfg(feature = "tls")]
 mod tls;
-mod wires;

@@ -36,7 +36,7 @@ fn direct_url(server: &TestServer) -> String {
     format!("{}&{LIMITS}", server.direct_url())
 }
 
-/// Ends the session of one in the queue, as if its client had said goodbye.
+/// Closes the session of an entry in the queue, as if its client had done so.
 async fn close_session(server: &TestServer, place: usize) {
     let node = server.admin().node(&name(NAME), place).await;
     let session = server.admin().session_of(&node).await;
@@ -64,7 +64,7 @@ async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_is_closed_by_an_operator_stands_in_the_queue_again() {
+async fn a_waiter_whose_session_an_operator_closes_enters_the_queue_again() {
     let server = TestServer::shared().await;
     let (holder, other) = (client(&url(&server)), client(&url(&server)));
     let guard = take(&holder, NAME, &long()).await;
@@ -88,7 +88,7 @@ async fn a_waiter_whose_session_is_closed_by_an_operator_stands_in_the_queue_aga
 
 /// Z4: the client crate says so seconds after the next one has the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_session_expires_while_it_is_cut_off_is_told_before_the_next_one_has_the_lock() {
+async fn a_holder_whose_session_expires_is_told_before_the_next_grant() {
     let server = TestServer::shared().await.behind_proxy();
     let direct = direct_url(&server);
     let (holder, other) = (client(&url(&server)), client(&direct));
@@ -112,7 +112,7 @@ async fn a_holder_whose_session_expires_while_it_is_cut_off_is_told_before_the_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_expires_while_it_is_cut_off_stands_in_the_queue_again() {
+async fn a_waiter_whose_session_expires_while_cut_off_enters_the_queue_again() {
     let server = TestServer::shared().await.behind_proxy();
     let direct = direct_url(&server);
     let (holder, other) = (client(&direct), client(&url(&server)));
@@ -137,7 +137,7 @@ async fn a_waiter_whose_session_expires_while_it_is_cut_off_stands_in_the_queue_
 
 /// The server drops one connection of a session for another. What was asked for on one that was given up arrives when there is the next.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_whose_question_for_its_session_arrives_late_comes_back_once_more_and_keeps_its_lock() {
+async fn a_client_whose_reattachment_arrives_late_reconnects_and_keeps_its_lock() {
     let server = TestServer::shared().await.behind_proxy();
     let (this, proxy) = (client(&url(&server)), server.proxy());
     let guard = take(&this, NAME, &long()).await;
@@ -157,7 +157,7 @@ async fn a_client_whose_question_for_its_session_arrives_late_comes_back_once_mo
 
 /// PR18. Both its own node and the one ahead are gone when it looks again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted_the_place_that_it_had() {
+async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted() {
     let server = TestServer::shared().await.behind_proxy();
     let direct = direct_url(&server);
     let (holder, other) = (client(&direct), client(&url(&server)));
@@ -179,7 +179,7 @@ async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted_the_pl
 
 /// H27, Z6: with the crate's own lock the node would stay for as long as the session lives.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_is_lost_in_a_partition_is_made_up_for_before_the_session_ends() {
+async fn a_release_lost_in_a_partition_is_made_up_for_before_the_session_ends() {
     let server = TestServer::shared().await.behind_proxy();
     let direct = direct_url(&server);
     let (holder, other) = (client(&url(&server)), client(&direct));
@@ -208,7 +208,7 @@ async fn a_release_that_is_lost_in_a_partition_is_made_up_for_before_the_session
 
 /// Z2: with the crate's own lock an orphan stays in the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_that_is_dropped_while_its_create_is_in_doubt_leaves_nothing() {
+async fn an_acquisition_dropped_with_its_create_in_doubt_leaves_nothing() {
     // With a container that was just removed, what is not answered is that it is not there.
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
     let direct = direct_url(&server);
@@ -235,13 +235,14 @@ async fn an_acquisition_that_is_dropped_while_its_create_is_in_doubt_leaves_noth
 
 /// Not for as long as its ttl would have lasted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquisition_that_fails_before_it_stands_anywhere_is_forgotten_at_once() {
+async fn an_acquisition_that_fails_before_its_create_is_forgotten_at_once() {
     let server = TestServer::shared().await;
     let this = client(&url(&server));
     server.admin().put_foreign(&name(NAME)).await;
     for _ in 0..3 {
         let error = this.mutex(NAME).with_options(long()).try_acquire().await.unwrap_err();
         assert_eq!(*kind(&error), BackendErrorKind::ForeignData, "{error:?}");
+        assert!(error.to_string().contains(&server.address()), "people know where to look: {error}");
         let members = format!("{:?}", this.backend);
         assert!(members.contains("members: 0"), "{members}");
     }
@@ -249,7 +250,7 @@ async fn an_acquisition_that_fails_before_it_stands_anywhere_is_forgotten_at_onc
 
 /// It makes the container of the lock first, and that answer may be cut off as well.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_acquisition_of_a_name_is_granted_wherever_its_connection_is_cut() {
+async fn a_first_acquisition_is_granted_wherever_its_connection_is_cut() {
     // What is answered up to the grant is shorter.
     const LONGEST: usize = 200;
     let server = TestServer::shared().await.behind_proxy();
@@ -264,7 +265,7 @@ async fn the_first_acquisition_of_a_name_is_granted_wherever_its_connection_is_c
     }
 }
 
-/// H98: the server removes a container when it is empty, also if somebody is about to stand in it.
+/// H98: the server removes a container when it is empty, even if a create in it is in flight.
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     const ROUNDS: usize = 100;
@@ -275,7 +276,7 @@ async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     let mut names = [NAME, "another job"].into_iter();
     let reaped = Arc::new(AtomicUsize::new(0));
     let tasks = clients.each_ref().map(|client| {
-        // Nobody else wants it, so its container is empty again and again.
+        // There is no other client, so its container is empty again and again.
         let lock = client.mutex(names.next().expect("there is a name for each")).with_options(options());
         let reaped = Arc::clone(&reaped);
         tokio::spawn(async move {

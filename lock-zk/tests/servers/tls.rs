@@ -1,4 +1,4 @@
-//! Locks over TLS: who is trusted, and who is told in time that he is not. H101.
+//! Locks over TLS: which certificates are trusted, and that others are refused in time. H101.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     common::{assert_free, client, kind, options, take, waiting},
-    server::{Member, TestServer},
+    server::{TestServer, ZkServer},
 };
 
 const NAME: &str = "job";
@@ -29,7 +29,7 @@ struct Secured {
 }
 
 /// The server, and its port for TLS. All tests share it, and its files are in its directory.
-static SHARED: OnceCell<(Arc<Member>, Port)> = OnceCell::const_new();
+static SHARED: OnceCell<(Arc<ZkServer>, Port)> = OnceCell::const_new();
 
 impl Secured {
     async fn start() -> Self {
@@ -42,9 +42,9 @@ impl Secured {
         secured
     }
 
-    async fn launch() -> (Arc<Member>, Port) {
+    async fn launch() -> (Arc<ZkServer>, Port) {
         let port = Port::reserve();
-        let member = Member::start(|member| {
+        let member = ZkServer::start(|member| {
             member.with(Self::settings(member.directory(), &port));
         });
         (Arc::new(member.await), port)
@@ -71,7 +71,7 @@ impl Secured {
             "ssl.trustStore.type=PEM".to_owned(),
             format!("ssl.trustStore.location={}", folder.join("ca.pem").display()),
             "ssl.clientAuth=need".to_owned(),
-            // That of clients, who come from wherever they are.
+            // That of clients, which connect from any address.
             "ssl.hostnameVerification=false".to_owned(),
         ]
     }
@@ -103,7 +103,7 @@ impl Secured {
     }
 }
 
-/// Why nobody gets in, by name.
+/// Why connecting to this host name is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let asked = Instant::now();
@@ -129,8 +129,8 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     assert_free(&holder, NAME).await;
 }
 
-/// Who looks for a server asks it over TLS, and comes back over TLS. By then the client of ZooKeeper alone would try again in five
-/// seconds: see `returns.rs`.
+/// A client asks servers for their status over TLS, and reconnects over TLS. The client of ZooKeeper alone would try again only in five
+/// seconds: see `reconnects.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     let secured = Secured::start().await;
@@ -216,7 +216,7 @@ async fn a_certificate_for_another_host_is_denied() {
     assert!(error.to_string().contains("not valid for name"), "{error}");
 }
 
-/// Not the password, and no request: whoever answers there could use both.
+/// Not the password, and no request: a server that is not trusted could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");
     }
-    // One whose certificate is good is asked; in plain text, nobody is.
+    // A server with a good certificate is asked; in plain text, none is.
     let good = Impostor::with(&ours.issue(&["localhost"]));
     refused(&url_of(&good)).await;
     assert!(!good.heard().is_empty(), "it was asked for nothing");

@@ -51,7 +51,7 @@ impl Frames for Messages {
         let Some((letter, body)) = message(sent)? else { return Ok(None) };
         let what = match (letter, body) {
             (b'A', _) => Answer::Hint,
-            // What is said to whoever asked nothing: that the server ends, and so on.
+            // What the server says without a request: that it ends, and so on.
             _ if self.open == 0 => Answer::Aside,
             (b'Z', b"I") => Answer::End,
             // A transaction is open; or the server wants a password, or one more word about it.

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, ServerProcess, Unsupported};
 use lock_core::{FencingToken, LockName};
 
-use super::{Corner, visit};
+use super::{TestSchema, create_schema};
 
 const NEITHER: &str = "nothing limits it but the disk, and there is no place for anything but locks";
 
 #[async_trait]
-impl ServerControl for Corner {
+impl ServerControl for TestSchema {
     fn refusal(&self) -> Unsupported {
         Unsupported(NEITHER)
     }
@@ -46,7 +46,7 @@ impl ServerControl for Corner {
     }
 
     async fn delete(&self, name: &LockName) -> Control {
-        // Cases delete names that have no quotes in them.
+        // The names in the cases have no quotes.
         let (schema, name) = (&self.schema, name.as_str());
         let delete = format!("DELETE FROM {schema}.entries WHERE name = convert_to('{name}', 'UTF8')");
         self.server.admin(&delete).await;
@@ -64,7 +64,7 @@ impl ServerControl for Corner {
         Ok(())
     }
 
-    /// As somebody does who takes the table for one that can be done without.
+    /// As an operator who believes that the table is not needed.
     async fn evict(&self) -> Control {
         self.server.admin(&format!("TRUNCATE {}.entries", self.schema)).await;
         Ok(())
@@ -81,7 +81,7 @@ impl ServerControl for Corner {
     }
 
     async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
-        visit(self).await;
+        create_schema(self).await;
         // The numbers of PostgreSQL have a sign.
         let last = last.get().min(i64::MAX.unsigned_abs());
         self.server.admin(&format!("SELECT setval('{}.tokens', {last})", self.schema)).await;
@@ -101,15 +101,15 @@ impl ServerControl for Corner {
             subscriptions: connections,
             ..Footprint::default()
         };
-        if self.server.admin(&format!("SELECT to_regclass('{schema}.doors')")).await != [""; 0] {
+        if self.server.admin(&format!("SELECT to_regclass('{schema}.tombstones')")).await != [""; 0] {
             footprint.queues = count(&format!("(SELECT DISTINCT name FROM {schema}.entries) AS names")).await;
-            footprint.kept = count(&format!("{schema}.doors")).await;
+            footprint.kept = count(&format!("{schema}.tombstones")).await;
         }
         Ok(footprint)
     }
 
     async fn cut_notifications(&self) -> Control {
-        // Each is waited for, so that nobody is answered by it any more.
+        // Waits for the end of each, so that it answers no more.
         let cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = ";
         self.server.admin(&format!("{cut}'{}'", self.schema)).await;
         Ok(())

@@ -13,21 +13,21 @@ use tokio_postgres::Config;
 
 use self::own::OwnServer;
 
-/// The labels of the cases that end, stop or lock a server, which therefore is theirs alone.
+/// The labels of the cases that end, stop or lock a server, and get one of their own.
 const DISTURBING: &[&str] = &["L06", "T09", "T10", "T21", "T24", "PR35"];
 
-/// The server of all other cases that run at the same time. The last of them ends it.
+/// The server of all other cases that run at the same time. The last case stops it.
 static SHARED: Mutex<Weak<OwnServer>> = Mutex::const_new(Weak::new());
 
-/// A schema for one case, on a server that it may have for itself.
+/// A schema for one case, on a shared server or one of its own.
 #[derive(Debug)]
-pub(crate) struct Corner {
+pub(crate) struct TestSchema {
     server: Arc<OwnServer>,
     schema: String,
 }
 
-impl Corner {
-    /// Starts a server if there is none yet for such a case.
+impl TestSchema {
+    /// Starts a server if there is none yet for this case.
     ///
     /// # Panics
     /// If there is no server to start: a case must not pass without one.
@@ -45,7 +45,7 @@ impl Corner {
         Self { server, schema }
     }
 
-    /// What clients need to know. The name by which the server knows them is that of their schema.
+    /// The URL for clients. Their application name is that of the schema.
     pub(crate) fn url(&self) -> String {
         let (port, schema) = (self.server.port(), &self.schema);
         format!("postgres://clients@127.0.0.1:{port}/postgres?application_name={schema}")
@@ -62,9 +62,9 @@ pub(crate) fn schema(config: &Config) -> &str {
     config.get_application_name().expect("it is in the URL")
 }
 
-/// Makes the schema by connecting.
-async fn visit(corner: &Corner) {
+/// Creates the schema by connecting.
+async fn create_schema(schema: &TestSchema) {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
-    let config = corner.url().parse().expect("the URL of a test server is good");
+    let config = schema.url().parse().expect("the URL of a test server is good");
     client(config, &keeper).operator().diagnose().await.expect("the server answers");
 }

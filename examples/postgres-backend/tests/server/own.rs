@@ -9,19 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{OwnProcess, Port, ServerProcess, ServerProgram};
+use lock_conformance::{Port, ServerProcess, ServerProgram, TestServer};
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 /// How long a server may take to end, or to be reached, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who the server runs as where the tests run as root, which it refuses: `nobody`, everywhere.
+/// The user of the server if the tests run as root, which PostgreSQL refuses: `nobody` has this id everywhere.
 const NOBODY: u32 = 65534;
 
 /// A server process on a port of its own, with its data in a folder of its own. Dropping it ends both.
 #[derive(Debug)]
 pub(crate) struct OwnServer {
-    process: OwnProcess,
+    process: TestServer,
     port: Port,
 }
 
@@ -39,7 +39,7 @@ impl OwnServer {
 
     /// A server that does not run yet.
     pub(crate) fn new(port: Port) -> Self {
-        let process = OwnProcess::new("postgres");
+        let process = TestServer::new("postgres");
         if is_root() {
             chown(process.directory(), Some(NOBODY), Some(NOBODY))
                 .expect("root may give away what is its own");
@@ -56,7 +56,7 @@ impl OwnServer {
     /// Starts the process at its old address, and returns when it answers.
     ///
     /// # Panics
-    /// If somebody else has taken its port and keeps it.
+    /// If another process has taken its port and keeps it.
     pub(crate) async fn start_again(&self) {
         let end = Instant::now() + PATIENCE;
         while !self.launch().await {
@@ -64,7 +64,7 @@ impl OwnServer {
         }
     }
 
-    /// Starts the process, and returns when it answers, or, with `false`, when somebody else has taken its port.
+    /// Starts the process, and returns when it answers. Returns `false` if another process has taken its port.
     pub(crate) async fn launch(&self) -> bool {
         let settings = [
             format!("port={}", self.port),
@@ -73,7 +73,7 @@ impl OwnServer {
             "max_connections=400".to_owned(),
             "shared_buffers=32MB".to_owned(),
             "dynamic_shared_memory_type=mmap".to_owned(),
-            // What was written outlives the end of the process, and the operating system goes on.
+            // The page cache survives the end of the process.
             "fsync=off".to_owned(),
         ];
         let mut arguments = vec!["-D".to_owned(), self.data().display().to_string()];
@@ -83,7 +83,7 @@ impl OwnServer {
         self.process.answers("Address already in use", || self.is_mine()).await
     }
 
-    /// Whether it answers, and not somebody else's on the same port.
+    /// Whether it answers, and not another server on the same port.
     async fn is_mine(&self) -> bool {
         let data = self.try_admin("SHOW data_directory").await;
         data.is_ok_and(|data| data.iter().any(|data| Path::new(data) == self.data()))
@@ -94,7 +94,7 @@ impl OwnServer {
         if !self.process.is_alive() {
             return;
         }
-        // One that stands still would not hear it.
+        // A paused process would not handle the signal.
         self.process.running(ServerProcess::resume);
         self.process.running(|process| process.signal(signal));
         let end = Instant::now() + PATIENCE;
@@ -104,7 +104,7 @@ impl OwnServer {
         self.process.kill();
     }
 
-    /// Who the clients are.
+    /// Creates the users of the clients.
     pub(crate) async fn make_role(&self) {
         self.admin("CREATE ROLE clients LOGIN; GRANT CREATE ON DATABASE postgres TO clients").await;
     }
@@ -114,15 +114,15 @@ impl OwnServer {
         self.take_pristine_data();
     }
 
-    /// What the server does to the process while it runs.
+    /// Sends an order to the running process.
     pub(crate) fn running(&self, order: impl FnOnce(&ServerProcess)) {
         self.process.running(order);
     }
 
-    /// Has the server carry out statements, and gives the rows of the last as text.
+    /// Carries out statements as an administrator. Returns the rows of the last one as text.
     ///
     /// # Panics
-    /// If it does not.
+    /// If one of them fails.
     pub(crate) async fn admin(&self, statements: &str) -> Vec<String> {
         self.try_admin(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"))
     }
@@ -139,7 +139,7 @@ impl OwnServer {
         let driver = tokio::spawn(connection);
         let said = client.simple_query(statements).await?;
         drop(client);
-        // It says goodbye, so that the server does not count it any more.
+        // Closes the connection properly, so that the server does not count it any more.
         let _ = driver.await;
         let text = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -180,7 +180,7 @@ impl Drop for OwnServer {
     }
 }
 
-/// The program as somebody who is not root.
+/// The program as another user than root.
 fn unprivileged(program: &Path, arguments: Vec<String>) -> (PathBuf, Vec<String>) {
     if !is_root() {
         return (program.to_owned(), arguments);

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	// It would write beside our answers, whichever library is driven.
+	// Its log would go to the standard output, for every library.
 	logx.Disable()
 	peers.Main(connect)
 }
@@ -51,7 +51,7 @@ func connect(setting peers.Setting) (peers.Connected, error) {
 	return peers.Connected{}, fmt.Errorf("there is no system %s", setting.System)
 }
 
-// connected finds the release that was built in.
+// connected finds the version of the library that was built in.
 func connected(module string, system peers.System) (peers.Connected, error) {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -70,7 +70,7 @@ type redsyncSystem struct {
 	ttl     time.Duration
 }
 
-// Lock tries without end, with the pauses that the library makes by itself.
+// Lock tries without limit, with the default pauses of the library.
 func (s redsyncSystem) Lock(name string) (peers.Lock, error) {
 	return &redsyncLock{s.redsync.NewMutex(name, redsync.WithExpiry(s.ttl), redsync.WithTries(1<<30))}, nil
 }
@@ -106,7 +106,7 @@ type bsmLock struct {
 
 func (l *bsmLock) Acquire() error {
 	retry := &redislock.Options{RetryStrategy: redislock.ExponentialBackoff(16*time.Millisecond, 64*time.Millisecond)}
-	// It waits no longer than its ttl.
+	// Obtain waits no longer than the ttl.
 	for {
 		held, err := l.system.client.Obtain(forEver, l.name, l.system.ttl, retry)
 		if errors.Is(err, redislock.ErrNotObtained) {
@@ -140,7 +140,7 @@ func (s zeroSystem) Lock(name string) (peers.Lock, error) {
 
 type zeroLock struct{ lock *zero.RedisLock }
 
-// Acquire is a loop, for the library can only try.
+// Acquire is a loop, because the library can only try.
 func (l zeroLock) Acquire() error {
 	for {
 		taken, err := l.lock.Acquire()
@@ -160,7 +160,7 @@ type etcdSystem struct {
 	ttl    time.Duration
 }
 
-// Lock has a session of its own: within one session a mutex is held by all who lock it.
+// Lock has a session of its own: within one session all tasks that lock a mutex hold it.
 func (s etcdSystem) Lock(name string) (peers.Lock, error) {
 	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int(s.ttl/time.Second)))
 	if err != nil {

@@ -1,11 +1,11 @@
 /** A lock, for one contender. It is acquired and released by the same thread. */
 interface Contender {
-    /** Waits until it has it. */
+    /** Waits until the lock is held. */
     void acquire() throws Exception;
 
-    /** Whether it was held until now, as far as the library says so. */
+    /** Whether the lock was still held, as far as the library tells. */
     boolean release() throws Exception;
 
-    /** Gives back what the lock needed beside. */
+    /** Releases what else the lock needed, such as a lease. */
     default void close() throws Exception {}
 }

@@ -16,13 +16,13 @@ import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Drives the locks in Java: obeys one JSON object for each line of the standard input, as peers/README.md says. */
+/** Drives the lock libraries in Java. Each line of the standard input is a request in JSON: see peers/README.md. */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
     private final Library library;
-    /** A lock is given back by the thread that took it, which waits here meanwhile. */
+    /** Threads that stay: a lock must be released by the thread that took it. */
     private final ExecutorService threads = Executors.newCachedThreadPool(work -> {
         Thread thread = new Thread(null, work, "contender", 256 * 1024);
         thread.setDaemon(true);
@@ -57,12 +57,12 @@ public final class Driver {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             try {
-                say(driver.obey(JSON.readTree(line)));
+                say(driver.handle(JSON.readTree(line)));
             } catch (Exception error) {
                 say(Map.of("failed", error.toString()));
             }
         }
-        // Whatever threads a library has left.
+        // Libraries may leave threads that run.
         Runtime.getRuntime().halt(0);
     }
 
@@ -88,21 +88,21 @@ public final class Driver {
         return found.find() ? found.group(1) : "unknown";
     }
 
-    private Map<String, ?> obey(JsonNode order) throws Exception {
-        switch (order.get("op").asText()) {
+    private Map<String, ?> handle(JsonNode request) throws Exception {
+        switch (request.get("op").asText()) {
             case "pairs":
-                return pairs(order);
+                return pairs(request);
             case "contend":
-                return contend(order);
+                return contend(request);
             case "hold":
                 return Map.of("acquired", Map.of("at_ns", holder.submit(() -> {
-                    keep(order.get("name").asText());
+                    keep(request.get("name").asText());
                     return System.nanoTime();
                 }).get()));
             case "keep":
                 holder.submit(() -> {
-                    for (int i = 0; i < order.get("count").asInt(); i++) {
-                        keep(order.get("name").asText() + "-" + i);
+                    for (int i = 0; i < request.get("count").asInt(); i++) {
+                        keep(request.get("name").asText() + "-" + i);
                     }
                     return null;
                 }).get();
@@ -110,7 +110,7 @@ public final class Driver {
             case "give_back":
                 return Map.of("done", Map.of("lost", holder.submit(this::giveBack).get()));
             default:
-                throw new IllegalArgumentException("not an order");
+                throw new IllegalArgumentException("not a request");
         }
     }
 
@@ -130,15 +130,15 @@ public final class Driver {
         return lost;
     }
 
-    private Map<String, ?> pairs(JsonNode order) throws Exception {
-        int tasks = order.get("tasks").asInt();
-        long count = order.get("count").asLong();
+    private Map<String, ?> pairs(JsonNode request) throws Exception {
+        int tasks = request.get("tasks").asInt();
+        long count = request.get("count").asLong();
         List<Contender> locks = new ArrayList<>();
         for (int i = 0; i < tasks; i++) {
-            locks.add(library.lock(order.get("name").asText() + "-" + i, "mutex"));
+            locks.add(library.lock(request.get("name").asText() + "-" + i, "mutex"));
         }
         long started = System.nanoTime();
-        long until = started + order.get("run_ms").asLong() * 1_000_000;
+        long until = started + request.get("run_ms").asLong() * 1_000_000;
         List<Callable<List<Long>>> work = new ArrayList<>();
         for (Contender lock : locks) {
             work.add(() -> {
@@ -164,21 +164,21 @@ public final class Driver {
         return Map.of("pairs", Map.of("count", done, "ns", elapsed, "latencies", latencies));
     }
 
-    private Map<String, ?> contend(JsonNode order) throws Exception {
-        int tasks = order.get("tasks").asInt();
-        int writers = order.get("writers").asInt();
+    private Map<String, ?> contend(JsonNode request) throws Exception {
+        int tasks = request.get("tasks").asInt();
+        int writers = request.get("writers").asInt();
         List<Contender> locks = new ArrayList<>();
         List<Callable<List<long[]>>> work = new ArrayList<>();
         int[] lost = new int[tasks];
         for (int i = 0; i < tasks; i++) {
-            String role = role(order.get("kind").asText(), i < writers);
-            Contender lock = library.lock(order.get("name").asText(), role);
+            String role = role(request.get("kind").asText(), i < writers);
+            Contender lock = library.lock(request.get("name").asText(), role);
             locks.add(lock);
-            // All processes number their contenders together.
-            int number = order.get("process").asInt() + i * order.get("processes").asInt();
+            // Numbers are unique among all processes.
+            int number = request.get("process").asInt() + i * request.get("processes").asInt();
             int shared = role.equals("read") || role.equals("permit") ? 1 : 0;
             int task = i;
-            work.add(() -> contender(lock, order, number, shared, task, lost));
+            work.add(() -> contender(lock, request, number, shared, task, lost));
         }
         List<long[]> grants = new ArrayList<>();
         all(work).forEach(grants::addAll);
@@ -202,10 +202,10 @@ public final class Driver {
     }
 
     private static List<long[]> contender(
-            Contender lock, JsonNode order, int number, int shared, int task, int[] lost) throws Exception {
-        long until = order.get("until_ns").asLong();
-        long hold = order.get("hold_us").asLong();
-        sleep(order.get("start_ns").asLong() - System.nanoTime());
+            Contender lock, JsonNode request, int number, int shared, int task, int[] lost) throws Exception {
+        long until = request.get("until_ns").asLong();
+        long hold = request.get("hold_us").asLong();
+        sleep(request.get("start_ns").asLong() - System.nanoTime());
         List<long[]> grants = new ArrayList<>();
         while (true) {
             long asked = System.nanoTime();

@@ -6,8 +6,8 @@ import io.etcd.jetcd.support.Observers;
 import java.nio.charset.StandardCharsets;
 
 /**
- * jetcd: the lock service of the server (v3lock). Each contender has a lease of its own, for the service takes two requests
- * with one lease and one name for the same contender.
+ * jetcd: the lock service of the server (v3lock). Each contender has a lease of its own, because the service treats two
+ * requests with one lease and one name as the same contender.
  */
 final class JetcdLibrary implements Library {
     private final Client client;

@@ -5,7 +5,7 @@ interface Library {
     /** A lock for one contender; `role` is mutex, read, write or permit. */
     Contender lock(String name, String role) throws Exception;
 
-    /** What it can be asked for, beside `mutex`. */
+    /** The kinds of lock that it has. */
     default List<String> kinds() {
         return List.of("mutex");
     }

@@ -29,21 +29,21 @@ impl System for Connected {
     async fn lock(&self, name: &str, role: Role) -> Result<Box<dyn Lock>> {
         let key = DistkitRedisKey::try_from(name.to_owned())?;
         let options = LockOptions::builder(key, self.connection.clone()).ttl(self.ttl).build();
-        let of = match role {
-            Role::Read => Of::Read(RwLock::new(options)),
-            Role::Write => Of::Write(RwLock::new(options)),
-            _ => Of::Mutex(Mutex::new(options)),
+        let lock = match role {
+            Role::Read => DistkitLock::Read(RwLock::new(options)),
+            Role::Write => DistkitLock::Write(RwLock::new(options)),
+            _ => DistkitLock::Mutex(Mutex::new(options)),
         };
-        Ok(Box::new(One { of, held: None }))
+        Ok(Box::new(Contender { lock, held: None }))
     }
 }
 
-struct One {
-    of: Of,
+struct Contender {
+    lock: DistkitLock,
     held: Option<Held>,
 }
 
-enum Of {
+enum DistkitLock {
     Mutex(Arc<Mutex>),
     Read(Arc<RwLock>),
     Write(Arc<RwLock>),
@@ -56,12 +56,12 @@ enum Held {
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
-        self.held = Some(match &self.of {
-            Of::Mutex(mutex) => Held::Mutex(mutex.lock().await?),
-            Of::Read(lock) => Held::Read(lock.read().await?),
-            Of::Write(lock) => Held::Write(lock.write().await?),
+        self.held = Some(match &self.lock {
+            DistkitLock::Mutex(mutex) => Held::Mutex(mutex.lock().await?),
+            DistkitLock::Read(lock) => Held::Read(lock.read().await?),
+            DistkitLock::Write(lock) => Held::Write(lock.write().await?),
         });
         Ok(())
     }

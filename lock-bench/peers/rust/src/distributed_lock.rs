@@ -1,5 +1,5 @@
-//! `distributed-lock`: a loop around `try_acquire`, for its `acquire(None)`, which is said to wait for ever, fails at once on
-//! a lock that is held (0.2.0). The pause is that of its own bounded `acquire`, at first.
+//! `distributed-lock`: a loop around `try_acquire`, because `acquire(None)`, which is documented to wait for ever, fails at once
+//! on a lock that is held (0.2.0). The pause is the first one of the library's own bounded `acquire`.
 
 use std::time::Duration;
 
@@ -33,17 +33,17 @@ pub(crate) async fn connect(setting: &Setting) -> Result<impl System + use<>> {
 #[async_trait]
 impl System for Provider {
     async fn lock(&self, name: &str, _: Role) -> Result<Box<dyn Lock>> {
-        Ok(Box::new(One { mutex: self.0.create_lock(name), held: None }))
+        Ok(Box::new(Contender { mutex: self.0.create_lock(name), held: None }))
     }
 }
 
-struct One {
+struct Contender {
     mutex: Mutex,
     held: Option<<Mutex as DistributedLock>::Handle>,
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
         loop {
             self.held = self.mutex.try_acquire().await?;

@@ -14,50 +14,50 @@ use tokio::{
     time::sleep,
 };
 
-use super::protocol::{Contend, Grant, Hello, Kind, Order, Pairs, Reply};
+use super::protocol::{Contend, Grant, Hello, Kind, Pairs, Request, Response};
 
-/// What goes wrong is told to the one who asked.
+/// The runner is told of an error.
 pub(crate) type Result<T, E = Box<dyn error::Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// A library.
+/// A lock library.
 #[async_trait]
 pub(crate) trait System: Send + Sync + 'static {
     /// A lock for one contender.
     async fn lock(&self, name: &str, role: Role) -> Result<Box<dyn Lock>>;
 }
 
-/// What one contender wants.
+/// How a contender takes a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// To be alone.
+    /// As the only holder of a mutex.
     Mutex,
-    /// To be with other readers.
+    /// As one of several readers.
     Read,
-    /// To be alone, among readers.
+    /// As the only writer.
     Write,
-    /// To be one of a few.
+    /// As one of a few holders of a semaphore.
     Permit,
 }
 
 /// A lock, for one contender.
 #[async_trait]
 pub(crate) trait Lock: Send {
-    /// Waits until it has it.
+    /// Waits until the lock is held.
     async fn acquire(&mut self) -> Result<()>;
 
-    /// Whether it was held until now, as far as the library says so.
+    /// Whether the lock was still held, as far as the library tells.
     async fn release(&mut self) -> Result<bool>;
 }
 
-/// What obeys orders.
+/// Handles the requests of the runner.
 #[async_trait]
 pub(crate) trait Driver: Send {
-    /// Carries it out.
-    async fn obey(&mut self, order: Order) -> Result<Reply>;
+    /// Carries out one request.
+    async fn handle(&mut self, request: Request) -> Result<Response>;
 }
 
 /// The driver of a library.
-pub(crate) struct Locks {
+pub(crate) struct LibraryDriver {
     system: Arc<dyn System>,
     held: Vec<Box<dyn Lock>>,
 }
@@ -69,21 +69,23 @@ pub(crate) fn now() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Obeys what comes on the standard input, until that ends.
+/// Handles the requests that come on the standard input, until it ends.
 pub(crate) async fn serve(hello: Hello, mut driver: impl Driver) -> Result<()> {
     say(&hello).await?;
     let mut lines = BufReader::new(stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        let reply = match serde_json::from_str(&line) {
-            Ok(order) => driver.obey(order).await.unwrap_or_else(|error| Reply::Failed(error.to_string())),
-            Err(error) => Reply::Failed(format!("not an order: {error}")),
+        let response = match serde_json::from_str(&line) {
+            Ok(request) => {
+                driver.handle(request).await.unwrap_or_else(|error| Response::Failed(error.to_string()))
+            }
+            Err(error) => Response::Failed(format!("not a request: {error}")),
         };
-        say(&reply).await?;
+        say(&response).await?;
     }
     Ok(())
 }
 
-/// One line.
+/// Writes one line.
 pub(crate) async fn say(what: &(impl serde::Serialize + Sync)) -> Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
@@ -92,18 +94,17 @@ pub(crate) async fn say(what: &(impl serde::Serialize + Sync)) -> Result<()> {
     Ok(output.flush().await?)
 }
 
-impl Locks {
-    /// Of this library.
+impl LibraryDriver {
     pub(crate) fn new(system: impl System) -> Self {
         Self { system: Arc::new(system), held: Vec::new() }
     }
 
-    /// So many at the same time.
-    async fn keep(&mut self, name: &str, count: usize) -> Result<Reply> {
-        const AT_ONCE: usize = 64;
+    /// Takes so many locks.
+    async fn keep(&mut self, name: &str, count: usize) -> Result<Response> {
+        const CONCURRENCY: usize = 64;
         let mut running = JoinSet::new();
         for i in 0..count {
-            if running.len() == AT_ONCE
+            if running.len() == CONCURRENCY
                 && let Some(lock) = running.join_next().await
             {
                 self.held.push(lock??);
@@ -114,32 +115,32 @@ impl Locks {
         while let Some(lock) = running.join_next().await {
             self.held.push(lock??);
         }
-        Ok(Reply::Done { lost: 0 })
+        Ok(Response::Done { lost: 0 })
     }
 
-    async fn give_back(&mut self) -> Result<Reply> {
+    async fn give_back(&mut self) -> Result<Response> {
         let mut lost = 0;
         for mut lock in std::mem::take(&mut self.held) {
             lost += u64::from(!lock.release().await?);
         }
-        Ok(Reply::Done { lost })
+        Ok(Response::Done { lost })
     }
 }
 
 #[async_trait]
-impl Driver for Locks {
-    async fn obey(&mut self, order: Order) -> Result<Reply> {
-        match order {
-            Order::Pairs(order) => pairs(&self.system, &order).await,
-            Order::Contend(order) => contend(&self.system, &order).await,
-            Order::Hold { name } => {
+impl Driver for LibraryDriver {
+    async fn handle(&mut self, request: Request) -> Result<Response> {
+        match request {
+            Request::Pairs(request) => pairs(&self.system, &request).await,
+            Request::Contend(request) => contend(&self.system, &request).await,
+            Request::Hold { name } => {
                 let lock = hold(&*self.system, &name).await?;
                 let at_ns = now();
                 self.held.push(lock);
-                Ok(Reply::Acquired { at_ns })
+                Ok(Response::Acquired { at_ns })
             }
-            Order::Keep { name, count } => self.keep(&name, count).await,
-            Order::GiveBack {} => self.give_back().await,
+            Request::Keep { name, count } => self.keep(&name, count).await,
+            Request::GiveBack {} => self.give_back().await,
         }
     }
 }
@@ -150,13 +151,13 @@ async fn hold(system: &dyn System, name: &str) -> Result<Box<dyn Lock>> {
     Ok(lock)
 }
 
-async fn pairs(system: &Arc<dyn System>, order: &Pairs) -> Result<Reply> {
+async fn pairs(system: &Arc<dyn System>, request: &Pairs) -> Result<Response> {
     let mut locks = Vec::new();
-    for task in 0..order.tasks {
-        locks.push(system.lock(&format!("{}-{task}", order.name), Role::Mutex).await?);
+    for task in 0..request.tasks {
+        locks.push(system.lock(&format!("{}-{task}", request.name), Role::Mutex).await?);
     }
-    let (started, many, count) = (Instant::now(), order.tasks > 1, order.count);
-    let until = started + Duration::from_millis(order.run_ms);
+    let (started, many, count) = (Instant::now(), request.tasks > 1, request.count);
+    let until = started + Duration::from_millis(request.run_ms);
     let mut running: JoinSet<Result<_>> = JoinSet::new();
     for mut lock in locks {
         running.spawn(async move {
@@ -181,22 +182,22 @@ async fn pairs(system: &Arc<dyn System>, order: &Pairs) -> Result<Reply> {
         count += done;
         latencies.extend(some);
     }
-    Ok(Reply::Pairs { count, ns: u64::try_from(started.elapsed().as_nanos())?, latencies })
+    Ok(Response::Pairs { count, ns: u64::try_from(started.elapsed().as_nanos())?, latencies })
 }
 
-async fn contend(system: &Arc<dyn System>, order: &Contend) -> Result<Reply> {
+async fn contend(system: &Arc<dyn System>, request: &Contend) -> Result<Response> {
     let mut running: JoinSet<Result<_>> = JoinSet::new();
-    for task in 0..order.tasks {
-        let role = match order.kind {
+    for task in 0..request.tasks {
+        let role = match request.kind {
             Kind::Mutex => Role::Mutex,
-            Kind::Rw if task < order.writers => Role::Write,
+            Kind::Rw if task < request.writers => Role::Write,
             Kind::Rw => Role::Read,
             Kind::Semaphore => Role::Permit,
         };
-        let lock = system.lock(&order.name, role).await?;
-        // All processes number their contenders together.
-        let number = u32::try_from(order.process + task * order.processes)?;
-        running.spawn(contender(lock, number, role, order.clone()));
+        let lock = system.lock(&request.name, role).await?;
+        // Numbers are unique among all processes.
+        let number = u32::try_from(request.process + task * request.processes)?;
+        running.spawn(contender(lock, number, role, request.clone()));
     }
     let (mut grants, mut lost) = (Vec::new(), 0);
     while let Some(task) = running.join_next().await {
@@ -204,27 +205,27 @@ async fn contend(system: &Arc<dyn System>, order: &Contend) -> Result<Reply> {
         grants.extend(some);
         lost += of_them;
     }
-    Ok(Reply::Contended { grants, lost })
+    Ok(Response::Contended { grants, lost })
 }
 
 async fn contender(
     mut lock: Box<dyn Lock>,
     task: u32,
     role: Role,
-    order: Contend,
+    request: Contend,
 ) -> Result<(Vec<Grant>, u64)> {
-    sleep(Duration::from_nanos(order.start_ns.saturating_sub(now()))).await;
+    sleep(Duration::from_nanos(request.start_ns.saturating_sub(now()))).await;
     let (mut grants, mut lost) = (Vec::new(), 0);
     let shared = u8::from(matches!(role, Role::Read | Role::Permit));
     loop {
         let asked = now();
-        if asked >= order.until_ns {
+        if asked >= request.until_ns {
             return Ok((grants, lost));
         }
         lock.acquire().await?;
         let acquired = now();
-        if order.hold_us > 0 && acquired < order.until_ns {
-            sleep(Duration::from_micros(order.hold_us)).await;
+        if request.hold_us > 0 && acquired < request.until_ns {
+            sleep(Duration::from_micros(request.hold_us)).await;
         }
         grants.push(Grant(task, asked, acquired, now(), shared));
         lost += u64::from(!lock.release().await?);

@@ -1,5 +1,5 @@
-//! `etcd-client`: the lock service of the server (v3lock). Each contender has a lease of its own, for the service takes two
-//! requests with one lease and one name for the same contender, and grants both.
+//! `etcd-client`: the lock service of the server (v3lock). Each contender has a lease of its own, because the service treats two
+//! requests with one lease and one name as the same contender, and grants both.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ impl System for Connected {
                 sleep(every).await;
             }
         });
-        Ok(Box::new(One { client, lease, kept, name: name.to_owned(), key: Vec::new() }))
+        Ok(Box::new(Contender { client, lease, kept, name: name.to_owned(), key: Vec::new() }))
     }
 }
 
-struct One {
+struct Contender {
     client: Client,
     lease: i64,
     kept: JoinHandle<()>,
@@ -46,7 +46,7 @@ struct One {
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
         let options = LockOptions::new().with_lease(self.lease);
         self.key = self.client.lock(self.name.as_str(), Some(options)).await?.key().to_vec();
@@ -59,7 +59,7 @@ impl Lock for One {
     }
 }
 
-impl Drop for One {
+impl Drop for Contender {
     fn drop(&mut self) {
         self.kept.abort();
     }

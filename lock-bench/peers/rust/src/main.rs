@@ -1,4 +1,4 @@
-//! One program for all peers in Rust: `peers --system NAME --address ADDRESS --ttl-ms MILLISECONDS` drives one of them.
+//! One program for all libraries in Rust: `peers --system NAME --address ADDRESS --ttl-ms MILLISECONDS` drives one of them.
 
 mod distkit;
 mod distributed_lock;
@@ -11,11 +11,11 @@ mod zookeeper;
 use std::{env, process::ExitCode, time::Duration};
 
 use crate::{
-    driver::{Locks, Result, say, serve},
+    driver::{LibraryDriver, Result, say, serve},
     protocol::{Hello, Kind},
 };
 
-/// What a library is told.
+/// The settings of a library.
 pub(crate) struct Setting {
     /// `host:port`.
     pub(crate) address: String,
@@ -46,16 +46,20 @@ async fn drive() -> Result<()> {
     }
 }
 
-async fn connect(system: &str, setting: &Setting) -> Result<(Hello, Locks)> {
+async fn connect(system: &str, setting: &Setting) -> Result<(Hello, LibraryDriver)> {
     let ready =
         |version: &str, kinds: &[Kind]| Hello::Ready { version: version.to_owned(), kinds: kinds.to_vec() };
     let (mutex, rw) = ([Kind::Mutex], [Kind::Mutex, Kind::Rw]);
     Ok(match system {
-        "rslock" => (ready("0.10.0", &mutex), Locks::new(rslock::connect(setting)?)),
-        "distkit" => (ready("0.7.1", &rw), Locks::new(distkit::connect(setting).await?)),
-        "distributed-lock" => (ready("0.2.0", &mutex), Locks::new(distributed_lock::connect(setting).await?)),
-        "etcd-client" => (ready("0.21.1", &mutex), Locks::new(etcd::connect(setting).await?)),
-        "zookeeper-client" => (ready("0.11.2", &mutex), Locks::new(zookeeper::connect(setting).await?)),
+        "rslock" => (ready("0.10.0", &mutex), LibraryDriver::new(rslock::connect(setting)?)),
+        "distkit" => (ready("0.7.1", &rw), LibraryDriver::new(distkit::connect(setting).await?)),
+        "distributed-lock" => {
+            (ready("0.2.0", &mutex), LibraryDriver::new(distributed_lock::connect(setting).await?))
+        }
+        "etcd-client" => (ready("0.21.1", &mutex), LibraryDriver::new(etcd::connect(setting).await?)),
+        "zookeeper-client" => {
+            (ready("0.11.2", &mutex), LibraryDriver::new(zookeeper::connect(setting).await?))
+        }
         _ => return Err(format!("there is no system {system}").into()),
     })
 }

@@ -1,7 +1,7 @@
-//! What `lock-bench compare` and a driver say to each other: one JSON object on each line of the driver's standard input
-//! and output. `peers/README.md` shows each of them as it is written.
+//! The protocol between `lock-bench compare` and a driver: one JSON object on each line of the driver's standard input and
+//! output. `peers/README.md` shows each object as it is written.
 //!
-//! All times are nanoseconds of `CLOCK_MONOTONIC`, which every language reads and all processes of a machine share.
+//! All times are nanoseconds of `CLOCK_MONOTONIC`, which every language can read and all processes of a machine share.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hello {
-    /// It is connected.
+    /// The driver is connected.
     Ready {
         /// The release of the library.
         version: String,
-        /// What it can be asked for: `mutex`, `rw`, `semaphore`.
+        /// The kinds of lock that it has: `mutex`, `rw`, `semaphore`.
         kinds: Vec<Kind>,
     },
-    /// It cannot do anything, and why.
+    /// The driver cannot take part, and why.
     Failed(String),
 }
 
@@ -32,10 +32,10 @@ pub(crate) enum Kind {
     Semaphore,
 }
 
-/// What a driver is told.
+/// What a driver is asked to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub(crate) enum Order {
+pub(crate) enum Request {
     /// Acquire and release, again and again: each task a lock of its own.
     Pairs(Pairs),
     /// Acquire, keep, release, again and again: all tasks the same lock.
@@ -52,11 +52,11 @@ pub(crate) enum Order {
         /// How many.
         count: usize,
     },
-    /// Give back all that is held or kept.
+    /// Release all locks that are held or kept.
     GiveBack {},
 }
 
-/// See [`Order::Pairs`].
+/// See [`Request::Pairs`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pairs {
     /// What the names of the locks begin with.
@@ -69,7 +69,7 @@ pub(crate) struct Pairs {
     pub(crate) count: u64,
 }
 
-/// See [`Order::Contend`].
+/// See [`Request::Contend`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contend {
     /// Of the lock.
@@ -78,25 +78,25 @@ pub(crate) struct Contend {
     pub(crate) kind: Kind,
     /// How many contenders are in this process.
     pub(crate) tasks: usize,
-    /// The first so many of them write; only for [`Kind::Rw`].
+    /// How many of them write, counted from the first; only for [`Kind::Rw`].
     pub(crate) writers: usize,
-    /// Which of the processes this is.
+    /// The number of this process.
     pub(crate) process: usize,
     /// How many processes there are.
     pub(crate) processes: usize,
-    /// How long each keeps what it got, in microseconds.
+    /// How long each holder keeps the lock, in microseconds.
     pub(crate) hold_us: u64,
-    /// When to begin.
+    /// When to start.
     pub(crate) start_ns: u64,
-    /// Nobody asks again, and nobody keeps anything, after this.
+    /// After this, no contender asks for the lock again, and no holder keeps it.
     pub(crate) until_ns: u64,
 }
 
 /// What a driver answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Reply {
-    /// To [`Order::Pairs`].
+pub(crate) enum Response {
+    /// To [`Request::Pairs`].
     Pairs {
         /// How many there were, of all tasks.
         count: u64,
@@ -105,32 +105,32 @@ pub(crate) enum Reply {
         /// How long each took; left out where there are several tasks.
         latencies: Vec<u64>,
     },
-    /// To [`Order::Contend`].
+    /// To [`Request::Contend`].
     Contended {
         /// All of them, in any order.
         grants: Vec<Grant>,
-        /// Releases that found the lock lost.
+        /// How many locks had been lost when they were released.
         lost: u64,
     },
-    /// To [`Order::Contend`], by a floor: from the sending of each message to its receipt.
+    /// To [`Request::Contend`], by a floor: from the sending of each message to its receipt.
     Passed {
         /// In nanoseconds.
         latencies: Vec<u64>,
     },
-    /// To [`Order::Hold`]: when it was acquired.
+    /// To [`Request::Hold`]: when it was acquired.
     Acquired {
         /// In nanoseconds.
         at_ns: u64,
     },
-    /// To [`Order::Keep`] and [`Order::GiveBack`].
+    /// To [`Request::Keep`] and [`Request::GiveBack`].
     Done {
-        /// How many of the locks had been lost, as far as the library says so.
+        /// How many of the locks had been lost, as far as the library tells.
         lost: u64,
     },
-    /// It went wrong, and how.
+    /// It failed, and why.
     Failed(String),
 }
 
-/// One tenure: task, asked, acquired, release called, and 1 if it was shared with others, as a reader's is.
+/// One time that a lock was held: task, asked, acquired, release called, and 1 if it was shared, as a reader's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant(pub(crate) u32, pub(crate) u64, pub(crate) u64, pub(crate) u64, pub(crate) u8);

@@ -23,11 +23,16 @@ pub(crate) fn connect(setting: &Setting) -> Result<impl System + use<>> {
 #[async_trait]
 impl System for Manager {
     async fn lock(&self, name: &str, _: Role) -> Result<Box<dyn Lock>> {
-        Ok(Box::new(One { manager: self.manager.clone(), ttl: self.ttl, name: name.to_owned(), held: None }))
+        Ok(Box::new(Contender {
+            manager: self.manager.clone(),
+            ttl: self.ttl,
+            name: name.to_owned(),
+            held: None,
+        }))
     }
 }
 
-struct One {
+struct Contender {
     manager: LockManager,
     ttl: Duration,
     name: String,
@@ -35,7 +40,7 @@ struct One {
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
         let held = self.manager.acquire_no_guard(self.name.as_bytes(), self.ttl).await;
         self.held = Some(held.map_err(|error| error.to_string())?);
@@ -44,7 +49,7 @@ impl Lock for One {
 
     async fn release(&mut self) -> Result<bool> {
         let held = self.held.take().ok_or("not held")?;
-        // It does not say whether it was.
+        // The library does not tell whether it was still held.
         held.release().await;
         Ok(true)
     }

@@ -1,4 +1,5 @@
-//! `zookeeper-client`: `Client::lock`. Its release is a drop, which deletes in the background: nobody can wait for that.
+//! `zookeeper-client`: `Client::lock`. It is released by a drop, which deletes the node in the background: a release cannot be
+//! awaited.
 
 use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};
@@ -17,18 +18,22 @@ pub(crate) async fn connect(setting: &Setting) -> Result<impl System + use<>> {
 #[async_trait]
 impl System for Session {
     async fn lock(&self, name: &str, _: Role) -> Result<Box<dyn Lock>> {
-        Ok(Box::new(One { client: self.0.clone(), folder: format!("/zookeeper-client/{name}"), held: None }))
+        Ok(Box::new(Contender {
+            client: self.0.clone(),
+            folder: format!("/zookeeper-client/{name}"),
+            held: None,
+        }))
     }
 }
 
-struct One {
+struct Contender {
     client: Client,
     folder: String,
     held: Option<OwnedLockClient>,
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
         let all = Acls::anyone_all();
         let options = LockOptions::new(all).with_ancestor_options(CreateMode::Persistent.with_acls(all))?;

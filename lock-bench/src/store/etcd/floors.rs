@@ -1,4 +1,4 @@
-//! [`EtcdFloors`]: what the server does without us, over the same crate and with the same settings.
+//! [`EtcdFloors`]: what the server does without our locks, over the same crate and with the same settings.
 
 use std::{fmt, time::Instant};
 
@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, GetOptions, LockOptions, PutOptions, Txn, TxnOp};
 
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{Floors, Rival},
     uncontended::Stop,
 };
 
-/// A client without locks: one connection, as ours is, and a lease.
+/// A client without locks: one connection, as the client of our locks has, and a lease.
 pub(super) struct EtcdFloors {
     client: Client,
     lease: i64,
@@ -35,10 +35,10 @@ impl fmt::Debug for EtcdFloors {
 
 #[async_trait]
 impl Floors for EtcdFloors {
-    /// A read of a key that is not there, from whatever the server has.
+    /// A serializable read of a key that does not exist.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             client.get("ping", Some(GetOptions::new().with_serializable())).await?;
             samples.record(started.elapsed());
@@ -46,10 +46,10 @@ impl Floors for EtcdFloors {
         Ok(samples)
     }
 
-    /// A transaction that creates the key if it is not there, under a lease, and its deletion.
+    /// A transaction that creates the key under a lease if it does not exist, and the deletion of the key.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = PutOptions::new().with_lease(self.lease);
             let create = Txn::new()
@@ -67,11 +67,11 @@ impl Floors for EtcdFloors {
 
     /// The lock service of the server, v3lock.
     async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>> {
-        if rival != Rival::Own {
+        if rival != Rival::BuiltIn {
             return Ok(None);
         }
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = LockOptions::new().with_lease(self.lease);
             let key = client.lock(name, Some(lease)).await?.key().to_vec();

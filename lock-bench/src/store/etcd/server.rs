@@ -1,4 +1,4 @@
-//! [`Server`]: a server process of our own, on a free port of the loopback interface.
+//! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
 
 use std::{
     path::PathBuf,
@@ -13,13 +13,13 @@ use tokio::{
     time::sleep,
 };
 
-use super::connect;
+use super::client::connect;
 use crate::{
-    Result,
-    store::{Commands, port::Port},
+    error::Result,
+    store::{CommandCounts, port::Port},
 };
 
-/// Ended, with its directory, when it is dropped.
+/// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Child,
@@ -31,7 +31,7 @@ pub(super) struct Server {
     ports: [Port; 2],
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Starts `etcd`, which does not wait for the disk: that is not what is measured.
@@ -80,7 +80,7 @@ impl Server {
             }
             match version(&self.address).await {
                 Ok(version) => return Ok(version),
-                Err(error) if started.elapsed() > PATIENCE => {
+                Err(error) if started.elapsed() > START_TIMEOUT => {
                     return Err(format!("etcd does not answer: {error}").into());
                 }
                 Err(_) => sleep(Duration::from_millis(20)).await,
@@ -96,7 +96,7 @@ async fn version(address: &str) -> Result<String> {
     Ok(client.status().await?.version().to_owned())
 }
 
-/// The one that `scripts/setup` got.
+/// The program that `scripts/setup` installed.
 fn binary() -> Result<PathBuf> {
     let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
     let printed = Command::new(setup).arg("--print").output().map_err(|error| format!("{setup}: {error}"))?;
@@ -104,8 +104,8 @@ fn binary() -> Result<PathBuf> {
     Ok(printed.lines().next().unwrap_or_default().into())
 }
 
-/// What a server was asked, as it counts it itself: requests, and beside them messages on streams of watches.
-pub(super) async fn commands(address: &str) -> Result<Commands> {
+/// What the server counts: requests, and beside them messages on streams of watches.
+pub(super) async fn command_counts(address: &str) -> Result<CommandCounts> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
     let mut text = String::new();
@@ -114,8 +114,8 @@ pub(super) async fn commands(address: &str) -> Result<Commands> {
 }
 
 /// Lines such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.
-fn count(metrics: &str) -> Result<Commands> {
-    let mut commands = Commands::default();
+fn count(metrics: &str) -> Result<CommandCounts> {
+    let mut commands = CommandCounts::default();
     let mut found = false;
     for line in metrics.lines().filter_map(|line| line.strip_prefix("grpc_server_msg_received_total{")) {
         found = true;
@@ -126,7 +126,7 @@ fn count(metrics: &str) -> Result<Commands> {
             commands.inside += count;
         }
     }
-    if found { Ok(commands) } else { Err("the server does not count what it is asked".into()) }
+    if found { Ok(commands) } else { Err("the server does not count its requests".into()) }
 }
 
 impl Drop for Server {
@@ -151,7 +151,7 @@ mod tests {
         let text = [line("etcdserverpb.KV", 3), line("etcdserverpb.KV", 4), line("etcdserverpb.Watch", 5)]
             .concat()
             + &line("etcdserverpb.Lease", 6);
-        assert_eq!(count(&text).unwrap(), Commands { sent: 7, inside: 5 });
+        assert_eq!(count(&text).unwrap(), CommandCounts { sent: 7, inside: 5 });
         assert!(count("").is_err());
     }
 }

@@ -1,24 +1,25 @@
-//! [`RedisFloors`]: what the server does without us, over the same crate and with the same settings.
+//! [`RedisFloors`]: what the server does without locks, over the same crate and with the same settings.
 
 use std::time::Instant;
 
 use async_trait::async_trait;
 use redis::{Client, Cmd, Script, aio::MultiplexedConnection};
 
+use super::client::connect;
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{Floors, Rival},
     uncontended::Stop,
 };
 
-/// A client without locks: one pipelined connection, as ours is.
+/// A client without locks: one pipelined connection, as the client of our locks has.
 #[derive(Clone, Debug)]
 pub(super) struct RedisFloors {
     connection: MultiplexedConnection,
 }
 
-/// The release that everybody writes who takes a lock with `SET NX`.
+/// The usual way to release a lock that was taken with `SET NX`.
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
@@ -26,9 +27,7 @@ const TTL_MS: u32 = 30_000;
 
 impl RedisFloors {
     pub(super) async fn connect(client: &Client) -> Result<Self> {
-        // As our own connections: no timer of the driver for each command.
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut connection = connect(client).await?;
         let loaded: String =
             redis::cmd("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE).query_async(&mut connection).await?;
         if loaded != Script::new(COMPARE_AND_DELETE).get_hash() {
@@ -48,7 +47,7 @@ impl Floors for RedisFloors {
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let ping = redis::cmd("PING");
         let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let () = ping.query_async(&mut connection).await?;
             samples.record(started.elapsed());
@@ -56,14 +55,13 @@ impl Floors for RedisFloors {
         Ok(samples)
     }
 
-    /// `SET NX PX` and the script that compares and deletes, one pair after the other. Each time with another value, or
-    /// there would be nothing to compare; it is only counted, not drawn at random, for a floor is what cannot be done
-    /// faster.
+    /// `SET NX PX` and the script that compares and deletes, one pair after the other. Each pair has a value of its own to
+    /// compare. The value is a counter and not random, because a floor is as fast as possible.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let script = Script::new(COMPARE_AND_DELETE);
         let sha = script.get_hash();
         let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let value = format!("{:032x}", samples.len());
             let mut take = redis::cmd("SET");

@@ -1,4 +1,4 @@
-//! [`Server`]: a server process of our own, on a free port of the loopback interface.
+//! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -8,22 +8,22 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::{Result, store::port::Port};
+use crate::{error::Result, store::port::Port};
 
-/// Ended, with its directory, when it is dropped.
+/// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(super) struct Server {
     process: Child,
     port: Port,
     #[expect(dead_code, reason = "only its drop does something")]
     directory: TempDir,
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Starts `redis-server`, without persistence: the disk is not what is measured.
-    pub(crate) async fn start() -> Result<Self> {
+    pub(super) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let port = Port::reserve();
         let process = Command::new("redis-server")
@@ -39,11 +39,11 @@ impl Server {
         Ok(server)
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.process.id()
     }
 
@@ -57,7 +57,7 @@ impl Server {
             match pid(&client).await {
                 Ok(pid) if pid == self.process.id() => return Ok(()),
                 Ok(_) => return Err(format!("port {} belongs to another server", self.port).into()),
-                Err(error) if started.elapsed() > PATIENCE => {
+                Err(error) if started.elapsed() > START_TIMEOUT => {
                     return Err(format!("redis-server does not answer: {error}").into());
                 }
                 Err(_) => sleep(Duration::from_millis(20)).await,
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Of whichever server answers.
+/// The process id of the server that answers, which may be another.
 async fn pid(client: &redis::Client) -> Result<u32> {
     let mut connection = client.get_multiplexed_async_connection().await?;
     let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;

@@ -1,49 +1,38 @@
-//! [`Curator`]: the locks of Apache Curator, in a process of their own.
+//! [`Curator`]: the locks of Apache Curator, in a Java process of their own.
 
-use std::process::Stdio;
+use std::time::Duration;
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
+use tokio::process::Command;
 
-use super::{SESSION, server::class_paths};
-use crate::Result;
+use super::{client::SESSION, server::class_paths};
+use crate::{error::Result, line_process::LineProcess};
 
-/// A client of `scripts/zk/Curator.java`. It ends when it is dropped.
+/// Runs `scripts/zk/Curator.java`. The process ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Curator {
-    #[expect(dead_code, reason = "only its drop does something")]
-    process: Child,
-    commands: ChildStdin,
-    replies: Lines<BufReader<ChildStdout>>,
-}
+pub(super) struct Curator(LineProcess);
 
-/// So many pairs until Java has compiled what it runs.
-const WARM: u64 = 3000;
+const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// After so many pairs Java has compiled what it runs.
+const WARM_UP: u64 = 3000;
 
 impl Curator {
     /// Starts one that is connected and warm.
     pub(super) async fn start(address: &str) -> Result<Self> {
         let [_, classes] = class_paths()?;
-        let mut process = Command::new("java")
+        let mut command = Command::new("java");
+        command
             .args(["-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", &classes, "Curator"])
-            .args([address, &SESSION.as_millis().to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let commands = process.stdin.take().ok_or("its input is a pipe")?;
-        let replies = process.stdout.take().ok_or("its output is a pipe")?;
-        let mut curator = Self { process, commands, replies: BufReader::new(replies).lines() };
+            .args([address, &SESSION.as_millis().to_string()]);
+        let mut curator = Self(LineProcess::start(&mut command)?);
         curator.reply().await?;
-        curator.pairs("/warm", WARM).await?;
+        curator.pairs("/warm", WARM_UP).await?;
         Ok(curator)
     }
 
-    /// How long each of so many pairs of acquire and release took, in nanoseconds, as it measures it itself.
+    /// How long each of so many pairs of acquire and release took, in nanoseconds, as the Java process measures it.
     pub(super) async fn pairs(&mut self, path: &str, count: u64) -> Result<Vec<u64>> {
-        self.commands.write_all(format!("pairs {path} {count}\n").as_bytes()).await?;
+        self.0.write_line(format!("pairs {path} {count}")).await?;
         let reply = self.reply().await?;
         reply
             .split(' ')
@@ -52,6 +41,6 @@ impl Curator {
     }
 
     async fn reply(&mut self) -> Result<String> {
-        Ok(self.replies.next_line().await?.ok_or("curator has ended")?)
+        Ok(self.0.read_line(REPLY_TIMEOUT).await?.ok_or("curator has ended")?)
     }
 }

@@ -1,4 +1,5 @@
-//! [`ZkFloors`]: what the server does without us, over the same crate and with the same settings; and what others make of it.
+//! [`ZkFloors`]: what the server does without our locks, over the same crate and with the same settings; and the locks of
+//! other projects.
 
 use std::{
     fmt, mem,
@@ -9,15 +10,18 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 use zookeeper_client::{Client, CreateMode, LockOptions, LockPrefix};
 
-use super::{ALL, connect, curator::Curator};
+use super::{
+    client::{ALL, connect},
+    curator::Curator,
+};
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{Floors, Rival},
     uncontended::Stop,
 };
 
-/// A client without locks: one session, as ours has.
+/// A client without locks: one session, as the client of our locks has.
 pub(super) struct ZkFloors {
     client: Client,
     address: String,
@@ -30,15 +34,15 @@ impl ZkFloors {
     }
 
     /// The lock of the client crate.
-    async fn of_the_crate(&self, name: &str, stop: Stop) -> Result<Samples> {
+    async fn pairs_of_client_crate(&self, name: &str, stop: Stop) -> Result<Samples> {
         let mut samples = Samples::new();
         let directory = path(name);
         self.client.mkdir(&directory, &CreateMode::Container.with_acls(ALL)).await?;
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let prefix = LockPrefix::new_curator(&directory, "latch-")?;
             let lock = self.client.lock(prefix, b"", LockOptions::new(ALL)).await?;
-            // Its own release is by drop, and tells nobody when it is done: this is the same request, and waited for.
+            // Its own release happens on drop, and nothing tells when it is done. This is the same request, and is awaited.
             let node = lock.lock_path().to_owned();
             mem::forget(lock);
             self.client.delete(&node, None).await?;
@@ -47,16 +51,16 @@ impl ZkFloors {
         Ok(samples)
     }
 
-    /// The lock of Curator, as it measures it itself once it is warm.
-    async fn of_curator(&self, name: &str, stop: Stop) -> Result<Samples> {
+    /// The lock of Curator, as its process measures it once it is warm.
+    async fn pairs_of_curator(&self, name: &str, stop: Stop) -> Result<Samples> {
         let mut curator = self.curator.lock().await;
         let curator = match &mut *curator {
             Some(curator) => curator,
             none => none.insert(Curator::start(&self.address).await?),
         };
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
-            for nanos in curator.pairs(&path(name), IN_ONE_GO).await? {
+        while stop.should_continue(samples.len()) {
+            for nanos in curator.pairs(&path(name), BATCH).await? {
                 samples.record(Duration::from_nanos(nanos));
             }
         }
@@ -64,8 +68,8 @@ impl ZkFloors {
     }
 }
 
-/// Pairs for which Curator is asked at once.
-const IN_ONE_GO: u64 = 100;
+/// Pairs that Curator runs for one request.
+const BATCH: u64 = 100;
 
 fn path(name: &str) -> String {
     format!("/{}", name.replace('/', ":"))
@@ -82,7 +86,7 @@ impl Floors for ZkFloors {
     /// A read of a node that is not there.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             self.client.check_stat("/ping").await?;
             samples.record(started.elapsed());
@@ -96,7 +100,7 @@ impl Floors for ZkFloors {
         let parent = path(key);
         self.client.mkdir(&parent, &CreateMode::Persistent.with_acls(ALL)).await?;
         let (prefix, options) = (format!("{parent}/n-"), CreateMode::EphemeralSequential.with_acls(ALL));
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let create = self.client.create(&prefix, b"", &options);
             let look = self.client.check_stat(&parent);
@@ -114,8 +118,8 @@ impl Floors for ZkFloors {
 
     async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>> {
         let samples = match rival {
-            Rival::Own => self.of_the_crate(&format!("{name}:own"), stop).await?,
-            Rival::Curator => self.of_curator(&format!("{name}:curator"), stop).await?,
+            Rival::BuiltIn => self.pairs_of_client_crate(&format!("{name}:own"), stop).await?,
+            Rival::Curator => self.pairs_of_curator(&format!("{name}:curator"), stop).await?,
         };
         Ok(Some(samples))
     }

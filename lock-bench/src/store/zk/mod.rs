@@ -1,8 +1,9 @@
 //! [`ZkStore`]: a ZooKeeper server.
 
+mod client;
 mod curator;
 mod floors;
-mod relay;
+mod forwarder;
 mod server;
 
 use std::{sync::Arc, time::Duration};
@@ -10,16 +11,21 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
 use lock_zk::{ZkConfig, ZooKeeper};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::CreateMode;
 
-use self::{floors::ZkFloors, relay::ZkRelay, server::Server};
-use super::{Commands, Floors, Noise, Relay, Store};
-use crate::{Result, args::StoreKind};
+use self::{
+    client::{ALL, TICK, connect},
+    floors::ZkFloors,
+    forwarder::ZkForwarder,
+    server::Server,
+};
+use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct ZkStore {
     address: String,
-    /// It lives as long as this, and is ours if there is one.
+    /// The server that this process started.
     server: Option<Server>,
 }
 
@@ -34,29 +40,15 @@ impl ZkStore {
     }
 }
 
-/// Of the server, so that a session can be about as short as the shortest ttl that is measured.
-const TICK: Duration = Duration::from_millis(200);
-
-/// So long that pings are no part of what is measured.
-const SESSION: Duration = Duration::from_secs(36);
-
-/// A session of its own.
-async fn connect(address: &str) -> Result<Client> {
-    Ok(Client::connector().with_session_timeout(SESSION).connect(address).await?)
-}
-
-/// Nobody who measures is kept out.
-const ALL: Acls<'static> = Acls::anyone_all();
-
 #[async_trait]
 impl Store for ZkStore {
     fn kind(&self) -> StoreKind {
         StoreKind::Zk
     }
 
-    fn about(&self) -> String {
+    fn description(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let version = self.server.as_ref().map_or("of somebody else", Server::version);
+        let version = self.server.as_ref().map_or("of another process", Server::version);
         format!("zookeeper {version}, one server, without waiting for the disk, loopback, {cores} cores")
     }
 
@@ -64,7 +56,7 @@ impl Store for ZkStore {
         Some(self.address.clone())
     }
 
-    fn server(&self) -> Option<u32> {
+    fn server_pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::pid)
     }
 
@@ -77,27 +69,27 @@ impl Store for ZkStore {
         Ok(Some(Arc::new(ZkFloors::new(&self.address).await?)))
     }
 
-    async fn noise(&self) -> Result<Option<Noise>> {
+    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
         let client = connect(&self.address).await?;
         client.mkdir("/noise", &CreateMode::Persistent.with_acls(ALL)).await?;
-        let mut noise = Noise::new();
-        noise.spawn(async move {
+        let mut writes = BackgroundWrites::new();
+        writes.spawn(async move {
             loop {
                 client.set_data("/noise", b"", None).await?;
-                // Often enough that there is a write between any two steps of a hand-off, and not so often that it is the
-                // load which is measured.
+                // So often that there is a write between any two steps of a hand-off, but not so often that the writes are
+                // what is measured.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
-        Ok(Some(noise))
+        Ok(Some(writes))
     }
 
-    async fn relay(&self, from: &str, to: &str) -> Result<Option<Box<dyn Relay>>> {
-        Ok(Some(Box::new(ZkRelay::new(connect(&self.address).await?, from, to).await?)))
+    async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>> {
+        Ok(Some(Box::new(ZkForwarder::new(connect(&self.address).await?, from, to).await?)))
     }
 
-    async fn commands(&self) -> Result<Option<Commands>> {
-        // It counts pings among them.
+    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
+        // The server counts pings, too.
         Ok(None)
     }
 }

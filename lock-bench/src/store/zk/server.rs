@@ -1,4 +1,4 @@
-//! [`Server`]: a server process of our own, on a free port of the loopback interface.
+//! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::TICK;
-use crate::{Result, store::port::Port};
+use super::client::TICK;
+use crate::{error::Result, store::port::Port};
 
-/// Ended, with its directory, when it is dropped.
+/// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Child,
@@ -28,9 +28,9 @@ pub(super) struct Server {
     port: Port,
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one look at a server that starts may take.
-const LOOK: Duration = Duration::from_secs(1);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a server that starts may take to answer one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 impl Server {
@@ -80,12 +80,12 @@ impl Server {
             if let Some(status) = self.process.try_wait()? {
                 return Err(format!("zookeeper ended at its start: {status}").into());
             }
-            let answer = look(&self.address).await.unwrap_or_default();
+            let answer = status(&self.address).await.unwrap_or_default();
             let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
             if let Some(version) = version.filter(|_| answer.contains("Mode: ")) {
                 return Ok(version.split('-').next().unwrap_or_default().to_owned());
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 return Err(format!("zookeeper does not serve: {answer}").into());
             }
             sleep(Duration::from_millis(20)).await;
@@ -101,19 +101,19 @@ impl Drop for Server {
     }
 }
 
-/// The class paths that `scripts/setup` got: that of the server, and that of our own programs in Java.
+/// The class paths that `scripts/setup` installed: that of the server, and that of our Java programs.
 pub(super) fn class_paths() -> Result<[String; 2]> {
     let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
     let printed = Command::new(setup).arg("--print").output().map_err(|error| format!("{setup}: {error}"))?;
     let printed = String::from_utf8(printed.stdout)?;
     let mut lines = printed.lines().map(str::to_owned);
-    let paths = lines.next().zip(lines.next()).ok_or("scripts/zk/setup does not know what it got")?;
+    let paths = lines.next().zip(lines.next()).ok_or("scripts/zk/setup does not print its class paths")?;
     Ok(paths.into())
 }
 
 /// A connection that is made while the server starts may never be answered.
-async fn look(address: &str) -> Result<String> {
-    timeout(LOOK, ask(address, "srvr")).await?
+async fn status(address: &str) -> Result<String> {
+    timeout(ANSWER_TIMEOUT, ask(address, "srvr")).await?
 }
 
 async fn ask(address: &str, word: &str) -> Result<String> {

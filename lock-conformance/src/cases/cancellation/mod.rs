@@ -1,4 +1,4 @@
-//! Any future can be dropped at any point, anywhere: nothing stays behind, and whoever is next goes on.
+//! Any future can be dropped at any await point: nothing is left behind, and the next waiter is granted.
 
 mod moments;
 mod polls;

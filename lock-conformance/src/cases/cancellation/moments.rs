@@ -1,4 +1,4 @@
-//! Futures that are dropped in the moments that matter.
+//! Futures that are dropped in races with a grant or a timeout.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use lock_core::{DistributedLock, Error, Guard};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
-    Fault, Gate, Verb, World,
+    Fault, Gate, TestEnv, Verb,
     audit::soon,
     cases::steps::{faulty, freed, long, mutex, queue_of, refused, take, take_free},
 };
 
-pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(world: World) {
-    let (client, faulty) = faulty(&world).await;
-    let lock = mutex(&client, &world.name("unpolled"));
+pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(env: TestEnv) {
+    let (client, faulty) = faulty(&env).await;
+    let lock = mutex(&client, &env.name("unpolled"));
     drop(lock.acquire());
     drop(lock.try_acquire());
     drop(lock.try_acquire_with(&long()));
@@ -26,15 +26,15 @@ pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(world:
     drop(guard.extend());
     assert_eq!(faulty.calls(Verb::Renew), 0, "a future that was never polled asked the store");
     assert!(guard.is_held());
-    // It owns the guard: whoever drops it drops the guard.
+    // It owns the guard: dropping the future drops the guard.
     drop(guard.release());
     freed(&lock).await;
 }
 
-/// The store has made a waiter the holder, but its future is not polled any more, and then dropped.
-pub(in crate::cases) async fn a_grant_that_nobody_collects_goes_to_the_next(world: World) {
-    let (holder, waiter, next) = (world.client().await, world.client().await, world.client().await);
-    let name = world.name("uncollected");
+/// The store has admitted a waiter, but its future is not polled any more, and then dropped.
+pub(in crate::cases) async fn a_grant_that_nobody_collects_goes_to_the_next(env: TestEnv) {
+    let (holder, waiter, next) = (env.client().await, env.client().await, env.client().await);
+    let name = env.name("uncollected");
     let seen = mutex(&holder, &name);
     let held = take_free(&seen).await;
     let lock = mutex(&waiter, &name);
@@ -56,9 +56,9 @@ pub(in crate::cases) async fn a_grant_that_nobody_collects_goes_to_the_next(worl
 }
 
 /// In a `select!` whose other branch is ready at the same time as the grant, give or take a little.
-pub(in crate::cases) async fn an_acquisition_that_loses_a_race_leaves_nothing_behind(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("race");
+pub(in crate::cases) async fn an_acquisition_that_loses_a_race_leaves_nothing_behind(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("race");
     let (theirs, lock) = (mutex(&holder, &name), mutex(&waiter, &name));
     for round in 0..30 {
         let held = take_free(&theirs).await;
@@ -74,19 +74,18 @@ pub(in crate::cases) async fn an_acquisition_that_loses_a_race_leaves_nothing_be
     }
 }
 
-/// The holder goes within 5 ms of the end of the wait. What comes out is a guard that holds, or a timeout that leaves
-/// nothing behind.
-pub(in crate::cases) async fn a_grant_that_comes_as_the_wait_ends_is_taken_or_given_back(world: World) {
+/// The holder releases within 5 ms of the end of the wait. The outcome is a valid guard, or a timeout that leaves nothing behind.
+pub(in crate::cases) async fn a_grant_that_comes_as_the_wait_ends_is_taken_or_given_back(env: TestEnv) {
     const WAIT: Duration = Duration::from_millis(30);
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("race");
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("race");
     let (theirs, lock) = (mutex(&holder, &name), mutex(&waiter, &name));
     for round in 0..30 {
         let held = take_free(&theirs).await;
-        let end = Instant::now() + WAIT;
+        let end_time = Instant::now() + WAIT;
         let (ours, options) = (lock.clone(), long().wait(WAIT));
         let waiting = tokio::spawn(async move { ours.acquire_with(&options).await });
-        sleep_until(end - Duration::from_millis(5) + Duration::from_micros(333 * round)).await;
+        sleep_until(end_time - Duration::from_millis(5) + Duration::from_micros(333 * round)).await;
         held.release().await.unwrap();
         match soon("the end of the wait", waiting).await.unwrap() {
             Ok(guard) => {
@@ -100,10 +99,10 @@ pub(in crate::cases) async fn a_grant_that_comes_as_the_wait_ends_is_taken_or_gi
 }
 
 /// The store granted the lock; the answer is still on its way when the wait ends.
-pub(in crate::cases) async fn a_grant_whose_answer_comes_too_late_is_given_back(world: World) {
-    let (client, faulty) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name("late");
+pub(in crate::cases) async fn a_grant_whose_answer_comes_too_late_is_given_back(env: TestEnv) {
+    let (client, faulty) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name("late");
     let gate = Gate::new();
     faulty.next(Verb::Enter, Fault::HoldReply(gate.clone()));
     let options = long().wait(Duration::from_millis(100));
@@ -114,9 +113,9 @@ pub(in crate::cases) async fn a_grant_whose_answer_comes_too_late_is_given_back(
 }
 
 /// In the middle of the queue: those before and behind keep their places, and their turn comes.
-pub(in crate::cases) async fn a_cancelled_waiter_leaves_the_queue_at_once(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("middle");
+pub(in crate::cases) async fn a_cancelled_waiter_leaves_the_queue_at_once(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("middle");
     let seen = mutex(&holder, &name);
     let held = take_free(&seen).await;
     let mut waiting = Vec::new();

@@ -5,49 +5,49 @@ use std::time::Duration;
 use lock_core::{AcquireOptions, DistributedLock, Guard};
 
 use crate::{
-    Client, Fault, Verb, World,
+    Client, Fault, TestEnv, Verb,
     cases::steps::{faulty, freed, mutex, permits, queue, reader, take_free, writer},
     polls::polled,
 };
 
-/// More polls than anything takes that does not wait.
+/// More polls than any operation takes that does not wait for another client.
 const MOST: usize = 100;
 
-/// At once, and when an answer may lie there that nobody has looked at.
+/// The future is dropped at once, or when an unread answer may have arrived.
 const DROPPED_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
 
-/// A client that can be dropped in the middle of every request, however near the store is: what enters and what renews
-/// has arrived then, and what leaves has not.
-async fn slow(world: &World) -> Client {
+/// A client whose futures can be dropped in the middle of every request, however near the store is. At that time `enter` and `renew`
+/// have arrived at the store, and `leave` has not.
+async fn slow(env: &TestEnv) -> Client {
     const PAUSE: Duration = Duration::from_millis(4);
-    let (client, faulty) = faulty(world).await;
+    let (client, faulty) = faulty(env).await;
     faulty.always(Verb::Enter, Fault::DelayReply(PAUSE));
     faulty.always(Verb::Renew, Fault::DelayReply(PAUSE));
     faulty.always(Verb::Leave, Fault::DelayRequest(PAUSE));
     client
 }
 
-pub(in crate::cases) async fn a_try_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (slow(&world).await, world.name("free"));
+pub(in crate::cases) async fn a_try_can_be_dropped_at_every_point(env: TestEnv) {
+    let (client, name) = (slow(&env).await, env.name("free"));
     let lock = mutex(&client, &name);
     nothing_is_left_of(&lock, async || lock.try_acquire().await.unwrap().expect("the lock is free")).await;
 }
 
-pub(in crate::cases) async fn an_acquisition_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (slow(&world).await, world.name("free"));
+pub(in crate::cases) async fn an_acquisition_can_be_dropped_at_every_point(env: TestEnv) {
+    let (client, name) = (slow(&env).await, env.name("free"));
     let lock = mutex(&client, &name);
     nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
 }
 
-pub(in crate::cases) async fn a_queued_acquisition_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, slow(&world).await);
-    let name = world.name("taken");
+pub(in crate::cases) async fn a_queued_acquisition_can_be_dropped_at_every_point(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, slow(&env).await);
+    let name = env.name("taken");
     nothing_is_left_of_waiting(&mutex(&holder, &name), &mutex(&waiter, &name)).await;
 }
 
 /// The lock stays held, the keeper goes on renewing it, and its release works.
-pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (slow(&world).await, world.name("held"));
+pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(env: TestEnv) {
+    let (client, name) = (slow(&env).await, env.name("held"));
     let lock = client.mutex(&name).with_options(AcquireOptions::new().ttl(Duration::from_secs(1)));
     for pause in DROPPED_AFTER {
         let guard = take_free(&lock).await;
@@ -68,8 +68,8 @@ pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: Wor
     }
 }
 
-pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (slow(&world).await, world.name("held"));
+pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(env: TestEnv) {
+    let (client, name) = (slow(&env).await, env.name("held"));
     let lock = mutex(&client, &name);
     for pause in DROPPED_AFTER {
         for polls in 0.. {
@@ -85,9 +85,9 @@ pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: Wor
     }
 }
 
-pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, slow(&world).await);
-    let name = world.name("sides");
+pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_point(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, slow(&env).await);
+    let name = env.name("sides");
     for lock in [reader(&waiter, &name), writer(&waiter, &name)] {
         nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
     }
@@ -95,9 +95,9 @@ pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_poi
     nothing_is_left_of_waiting(&writer(&holder, &name), &reader(&waiter, &name)).await;
 }
 
-pub(in crate::cases) async fn portions_of_a_semaphore_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, slow(&world).await);
-    let name = world.name("portions");
+pub(in crate::cases) async fn portions_of_a_semaphore_can_be_dropped_at_every_point(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, slow(&env).await);
+    let name = env.name("portions");
     let two = permits(&waiter, &name, 2, 3);
     nothing_is_left_of(&two, async || two.acquire().await.unwrap()).await;
     nothing_is_left_of_waiting(&permits(&holder, &name, 2, 3), &two).await;
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// The same for somebody who waits for a holder, which goes after a while.
+/// The same for a waiter whose holder releases after a while.
 async fn nothing_is_left_of_waiting(holder: &dyn DistributedLock, lock: &dyn DistributedLock) {
     for pause in DROPPED_AFTER {
         for polls in 0.. {

@@ -4,14 +4,14 @@ use lock_core::{DistributedLock, Lock};
 use tokio::{runtime, task::JoinHandle};
 
 use crate::{
-    World,
+    TestEnv,
     audit::soon,
     cases::steps::{freed, lasting, mutex, on_a_thread, queue_of, take_free},
 };
 
-pub(in crate::cases) async fn an_aborted_task_leaves_its_locks_and_queues(world: World) {
-    let client = world.client().await;
-    let (held, wanted) = (mutex(&client, &world.name("held")), mutex(&client, &world.name("wanted")));
+pub(in crate::cases) async fn an_aborted_task_leaves_its_locks_and_queues(env: TestEnv) {
+    let client = env.client().await;
+    let (held, wanted) = (mutex(&client, &env.name("held")), mutex(&client, &env.name("wanted")));
     let theirs = take_free(&wanted).await;
     let task = tokio::spawn(hold_one_and_wait(held.clone(), wanted.clone()));
     queue_of(2, &wanted).await;
@@ -23,10 +23,10 @@ pub(in crate::cases) async fn an_aborted_task_leaves_its_locks_and_queues(world:
     freed(&wanted).await;
 }
 
-/// Of both sorts, and both when it is dropped and when it is shut down in the background.
-pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(world: World) {
-    let client = world.client().await;
-    let (held, wanted) = (mutex(&client, &world.name("held")), mutex(&client, &world.name("wanted")));
+/// Runtimes of both flavors, dropped or shut down in the background.
+pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(env: TestEnv) {
+    let client = env.client().await;
+    let (held, wanted) = (mutex(&client, &env.name("held")), mutex(&client, &env.name("wanted")));
     let theirs = take_free(&wanted).await;
     let ends: [fn(runtime::Runtime); 2] = [drop, runtime::Runtime::shutdown_background];
     for end in ends {
@@ -54,9 +54,9 @@ pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(wo
 }
 
 /// It goes on being renewed, and is released from another runtime.
-pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("outlives");
+pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("outlives");
     let lock = client.mutex(&name).with_options(lasting());
     let guard = on_a_thread(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -70,10 +70,10 @@ pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(world: W
     freed(&mutex(&other, &name)).await;
 }
 
-/// A guard, and the future of somebody who waits.
-pub(in crate::cases) async fn a_guard_is_dropped_without_a_runtime(world: World) {
-    let client = world.client().await;
-    let lock = mutex(&client, &world.name("elsewhere"));
+/// A guard, and the future of a waiter.
+pub(in crate::cases) async fn a_guard_is_dropped_without_a_runtime(env: TestEnv) {
+    let client = env.client().await;
+    let lock = mutex(&client, &env.name("elsewhere"));
     let guard = take_free(&lock).await;
     let waiting = lock.clone();
     let mut waiting = Box::pin(async move { waiting.acquire().await });
@@ -87,10 +87,10 @@ pub(in crate::cases) async fn a_guard_is_dropped_without_a_runtime(world: World)
     freed(&lock).await;
 }
 
-/// Of a task and of a thread, under `run`, and in somebody who waits.
-pub(in crate::cases) async fn a_panic_releases_what_it_unwinds(world: World) {
-    let client = world.client().await;
-    let lock = mutex(&client, &world.name("panics"));
+/// A panic in a task, on a thread, inside `run`, and in a waiter.
+pub(in crate::cases) async fn a_panic_releases_what_it_unwinds(env: TestEnv) {
+    let client = env.client().await;
+    let lock = mutex(&client, &env.name("panics"));
 
     let guard = take_free(&lock).await;
     panics(tokio::spawn(async move {

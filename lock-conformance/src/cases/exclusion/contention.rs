@@ -1,4 +1,4 @@
-//! Many at once.
+//! Many contenders.
 
 use std::sync::{
     Arc,
@@ -8,21 +8,21 @@ use std::sync::{
 use lock_core::DistributedLock;
 use tokio::task::JoinSet;
 
-use crate::{Client, Command, Critical, Reply, World, audit::assert_free};
+use crate::{Client, Command, Critical, Reply, TestEnv, audit::assert_free};
 
-pub(in crate::cases) async fn two_tasks_of_one_client_are_never_inside_together(world: World) {
-    let client = world.client().await;
-    contend(&world, &[client.clone(), client], 25).await;
+pub(in crate::cases) async fn two_tasks_of_one_client_are_never_inside_together(env: TestEnv) {
+    let client = env.client().await;
+    contend(&env, &[client.clone(), client], 25).await;
 }
 
-pub(in crate::cases) async fn two_clients_of_one_process_are_never_inside_together(world: World) {
-    let clients = [world.client().await, world.client().await];
-    contend(&world, &clients, 25).await;
+pub(in crate::cases) async fn two_clients_of_one_process_are_never_inside_together(env: TestEnv) {
+    let clients = [env.client().await, env.client().await];
+    contend(&env, &clients, 25).await;
 }
 
-/// One task for each client goes in and out, and somebody is always about to go in.
-async fn contend(world: &World, clients: &[Client], rounds: u64) {
-    let (name, section) = (world.name("section"), Critical::new(1));
+/// One task for each client acquires and releases again and again, so that there is always a waiter.
+async fn contend(env: &TestEnv, clients: &[Client], rounds: u64) {
+    let (name, section) = (env.name("section"), Critical::new(1));
     let mut tasks = JoinSet::new();
     for client in clients {
         let (lock, section) = (client.mutex(&name), section.clone());
@@ -43,13 +43,13 @@ async fn contend(world: &World, clients: &[Client], rounds: u64) {
     assert_free(&clients[0], &name).await;
 }
 
-pub(in crate::cases) async fn two_processes_never_count_at_the_same_time(world: World) {
+pub(in crate::cases) async fn two_processes_never_count_at_the_same_time(env: TestEnv) {
     const ROUNDS: u32 = 50;
     let file = Scratch::new("0");
-    let options = world.options();
-    let (name, path) = (world.name("counter"), file.0.clone());
+    let options = env.options();
+    let (name, path) = (env.name("counter"), file.0.clone());
     let count = Command::Count { name, options, file: path, rounds: ROUNDS };
-    let (mut one, mut two) = (world.process().await, world.process().await);
+    let (mut one, mut two) = (env.process().await, env.process().await);
     one.tell(&count);
     two.tell(&count);
     assert_eq!(one.reply().await, Reply::Counted);
@@ -58,7 +58,7 @@ pub(in crate::cases) async fn two_processes_never_count_at_the_same_time(world: 
     assert_eq!(counted, (2 * ROUNDS).to_string(), "counts were lost");
 }
 
-/// A file that goes away with the case.
+/// A file that is removed with the case.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -76,12 +76,12 @@ impl Drop for Scratch {
     }
 }
 
-pub(in crate::cases) async fn a_hundred_contenders_lose_no_count(world: World) {
-    let name = world.name("counter");
+pub(in crate::cases) async fn a_hundred_contenders_lose_no_count(env: TestEnv) {
+    let name = env.name("counter");
     let (number, section) = (Arc::new(AtomicU64::new(0)), Critical::new(1));
     let mut clients = Vec::new();
     for _ in 0..4 {
-        clients.push(world.client().await);
+        clients.push(env.client().await);
     }
     let mut tasks = JoinSet::new();
     for i in 0..100 {

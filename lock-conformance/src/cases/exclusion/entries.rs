@@ -1,4 +1,4 @@
-//! Strangers, the late and the dead.
+//! Entries that are not, not yet, or no longer in the queue exclude nobody and release nothing.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use lock_core::{
 };
 
 use crate::{
-    Fault, Verb, World,
+    Fault, TestEnv, Verb,
     audit::{assert_free, assert_queue_empties, await_queue, soon},
     cases::{
         altered::{Alter, altered},
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// It was carried out: whoever looks finds that it is ours. Where the answer is given up, it is an error, and what was
-/// granted is given back.
-pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name("lost");
+/// The try was carried out, and a second request finds its entry. If the answer is given up, the try returns an error, and the grant is
+/// given back.
+pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name("lost");
     let (lock, seen) = (mutex(&client, &name), mutex(&other, &name));
     for kind in [BackendErrorKind::Unreachable, BackendErrorKind::Unavailable] {
         faults.next(Verb::Enter, Fault::FailReply(kind.clone()));
@@ -44,9 +44,9 @@ pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(wor
     freed(&seen).await;
 }
 
-pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("kept");
+pub(in crate::cases) async fn a_client_that_does_not_hold_a_lock_cannot_release_it(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name("kept");
     let guard = holder.mutex(&name).acquire().await.unwrap();
     let ttl = Duration::from_secs(5);
     // A stranger that never stood in the queue, and a waiter that goes away.
@@ -88,9 +88,9 @@ impl Alter for Hasty {
 
 /// Found by a seed of the simulation: the try that starts over under a fresh id was told that the lock is busy, with the
 /// entry that it had left to the keeper.
-pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the_way(world: World) {
-    let client = altered(&world, Arc::new(Hasty::default())).await;
-    let name = world.name("itself");
+pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the_way(env: TestEnv) {
+    let client = altered(&env, Arc::new(Hasty::default())).await;
+    let name = env.name("itself");
     let granted = soon("an answer to a try", mutex(&client, &name).try_acquire()).await.unwrap();
     let guard = granted.expect("nobody else is there");
     assert_eq!(queue(&mutex(&client, &name)).await.len(), 1);
@@ -98,11 +98,11 @@ pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the
 }
 
 pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_next_holder_alone(
-    world: World,
+    env: TestEnv,
 ) {
-    let (slow, next) = (world.client().await, world.client().await);
-    let name = world.name("passed-on");
-    let short = world.options().ttl(Duration::from_millis(200)).renew(false);
+    let (slow, next) = (env.client().await, env.client().await);
+    let name = env.name("passed-on");
+    let short = env.options().ttl(Duration::from_millis(200)).renew(false);
     let late = slow.mutex(&name).acquire_with(&short).await.unwrap();
     let guard = soon("the next holder", next.mutex(&name).acquire()).await.unwrap();
     assert_eq!(late.state(), HoldState::Lost(LostReason::Expired));
@@ -123,11 +123,11 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(world: World) {
-    let honest = world.client().await;
-    let (slow, faulty) = faulty(&world).await;
-    let name = world.name("late");
-    let options = world.options().ttl(Duration::from_millis(150));
+pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(env: TestEnv) {
+    let honest = env.client().await;
+    let (slow, faulty) = faulty(&env).await;
+    let name = env.name("late");
+    let options = env.options().ttl(Duration::from_millis(150));
     let late = Fault::DelayReply(Duration::from_millis(200));
 
     faulty.next(Verb::Enter, late.clone());
@@ -146,9 +146,9 @@ pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_take
     assert_free(&honest, &name).await;
 }
 
-pub(in crate::cases) async fn a_waiter_whose_lease_has_ended_is_not_admitted(world: World) {
-    let client = world.client().await;
-    let name = world.name("dead");
+pub(in crate::cases) async fn a_waiter_whose_lease_has_ended_is_not_admitted(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("dead");
     let holder = client.entry(&name, Claim::mutex(), Duration::from_secs(10));
     let waiter = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
     let backend = &client.backend;
@@ -167,9 +167,9 @@ pub(in crate::cases) async fn a_waiter_whose_lease_has_ended_is_not_admitted(wor
     assert_queue_empties(&client, &name).await;
 }
 
-pub(in crate::cases) async fn an_entry_that_died_comes_back_as_a_new_one_behind_the_others(world: World) {
-    let client = world.client().await;
-    let name = world.name("reborn");
+pub(in crate::cases) async fn an_entry_that_died_comes_back_as_a_new_one_behind_the_others(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("reborn");
     let backend = &client.backend;
     let dying = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
     let Standing::Admitted { token: old, .. } =

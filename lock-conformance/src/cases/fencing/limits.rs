@@ -1,11 +1,11 @@
-//! Tokens at the end of what numbers can be.
+//! Tokens near the limits of integers and floating-point numbers.
 
 use std::sync::Arc;
 
 use lock_core::{BackendErrorKind, Claim, DistributedLock, Entry, Error, FencingToken, Lease, Renewal, Step};
 
 use crate::{
-    Client, World,
+    Client, TestEnv,
     audit::{assert_queue_empties, await_queue},
     cases::{
         lease::{admitted, lock_name, row},
@@ -17,12 +17,12 @@ use crate::{
 const TWO_TO_THE_53: u64 = 1 << 53;
 
 /// In every verb, in the queue and in a hint: each is larger than the last, and none is taken for the one beside it.
-pub(crate) async fn a_token_past_two_to_the_53_is_exact(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_token_past_two_to_the_53_is_exact(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     for start in [TWO_TO_THE_53 - 2, TWO_TO_THE_53 + 1000, (1 << 60) + 1] {
         let mut last = FencingToken::new(start);
-        world.server().raise_tokens(&lock_name(&name), last).await.unwrap();
+        env.server().raise_tokens(&lock_name(&name), last).await.unwrap();
         for _ in 0..5 {
             let entry = client.entry(&name, Claim::mutex(), LONG);
             let (token, _) = admitted(&client, &entry, Step::Create).await;
@@ -59,11 +59,11 @@ async fn assert_renews_only(client: &Client, entry: &Entry, token: FencingToken)
     };
 }
 
-/// It says so to whoever asks, and leaves nothing in the queue.
-pub(crate) async fn a_name_without_tokens_left_gives_a_typed_error_and_grants_nothing(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
-    world.server().raise_tokens(&lock_name(&name), FencingToken::new(u64::MAX)).await.unwrap();
+/// Every caller gets the error, and nothing is left in the queue.
+pub(crate) async fn a_name_without_tokens_left_gives_a_typed_error_and_grants_nothing(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
+    env.server().raise_tokens(&lock_name(&name), FencingToken::new(u64::MAX)).await.unwrap();
     for error in [
         refused(mutex(&client, &name).acquire().await),
         refused(mutex(&client, &name).try_acquire().await),

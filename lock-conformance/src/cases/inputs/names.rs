@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use lock_core::{DistributedLock, Error, InputError, LockName, NameError};
 
 use crate::{
-    Client, World,
+    Client, TestEnv,
     audit::soon,
     cases::steps::{freed, is_busy, mutex, permits, queue, queue_of, reader, refused, take_free, writer},
 };
 
 /// By every kind of lock.
-pub(in crate::cases) async fn an_empty_name_is_refused(world: World) {
-    let locks = world.client().await.locks;
+pub(in crate::cases) async fn an_empty_name_is_refused(env: TestEnv) {
+    let locks = env.client().await.locks;
     let errors = [refused(locks.mutex("")), refused(locks.rwlock("")), refused(locks.semaphore("", 1))];
     for error in errors {
         assert!(matches!(error, Error::Input(InputError::Name(NameError::Empty))), "{error:?}");
@@ -85,12 +85,12 @@ const SEPARATORS: &[&str] = &[
     "0",
 ];
 
-pub(in crate::cases) async fn separators_and_wildcards_mean_nothing_in_a_name(world: World) {
-    all_work_and_none_meets_another(&world, SEPARATORS).await;
+pub(in crate::cases) async fn separators_and_wildcards_mean_nothing_in_a_name(env: TestEnv) {
+    all_work_and_none_meets_another(&env, SEPARATORS).await;
 }
 
 /// Each plane, the borders of what is a character, combining and invisible ones, and both directions of writing.
-pub(in crate::cases) async fn names_of_every_unicode_plane_work(world: World) {
+pub(in crate::cases) async fn names_of_every_unicode_plane_work(env: TestEnv) {
     let mut names: Vec<String> = Vec::new();
     for low in [0x0021, 0x4e2d, 0xd7ff, 0xe000, 0xfffd, 0xfffe, 0xffff] {
         names.extend(char::from_u32(low).map(String::from));
@@ -119,11 +119,11 @@ pub(in crate::cases) async fn names_of_every_unicode_plane_work(world: World) {
     ];
     names.extend(others.map(String::from));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    all_work_and_none_meets_another(&world, &names).await;
+    all_work_and_none_meets_another(&env, &names).await;
 }
 
 /// Also around the lengths at which a store begins to shorten names, and for names that differ in their last byte.
-pub(in crate::cases) async fn a_name_of_four_kib_works_and_a_longer_one_is_refused(world: World) {
+pub(in crate::cases) async fn a_name_of_four_kib_works_and_a_longer_one_is_refused(env: TestEnv) {
     let mut names = Vec::new();
     for len in [1, 2, 100, 199, 200, 201, 202, 255, 256, 257, 511, 512, 1024, 4094, 4095, LockName::MAX_LEN] {
         names.push("x".repeat(len));
@@ -133,9 +133,9 @@ pub(in crate::cases) async fn a_name_of_four_kib_works_and_a_longer_one_is_refus
         }
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    all_work_and_none_meets_another(&world, &names).await;
+    all_work_and_none_meets_another(&env, &names).await;
 
-    let locks = world.client().await.locks;
+    let locks = env.client().await.locks;
     for len in [LockName::MAX_LEN + 1, 1 << 20] {
         let long = "x".repeat(len);
         for error in
@@ -147,7 +147,7 @@ pub(in crate::cases) async fn a_name_of_four_kib_works_and_a_longer_one_is_refus
     }
 }
 
-pub(in crate::cases) async fn names_that_contain_each_other_never_meet(world: World) {
+pub(in crate::cases) async fn names_that_contain_each_other_never_meet(env: TestEnv) {
     let names = [
         "a",
         "a/",
@@ -194,11 +194,11 @@ pub(in crate::cases) async fn names_that_contain_each_other_never_meet(world: Wo
         "1q{a}",
         "a/0000000000",
     ];
-    all_work_and_none_meets_another(&world, &names).await;
+    all_work_and_none_meets_another(&env, &names).await;
 }
 
 /// Two names are the same only if their bytes are.
-pub(in crate::cases) async fn names_are_never_folded_or_normalised(world: World) {
+pub(in crate::cases) async fn names_are_never_folded_or_normalised(env: TestEnv) {
     let names = [
         "a",
         "A",
@@ -238,13 +238,13 @@ pub(in crate::cases) async fn names_are_never_folded_or_normalised(world: World)
         "\u{1f600}",
         "\u{1f600}\u{fe0f}",
     ];
-    all_work_and_none_meets_another(&world, &names).await;
+    all_work_and_none_meets_another(&env, &names).await;
 }
 
 /// Takes all names at the same time, with a waiter behind each, so that whatever a store keeps for a name is there;
 /// finds exactly these names again; and gives each back without touching another.
-async fn all_work_and_none_meets_another(world: &World, names: &[&str]) {
-    let (client, other) = (world.client().await, world.client().await);
+async fn all_work_and_none_meets_another(env: &TestEnv, names: &[&str]) {
+    let (client, other) = (env.client().await, env.client().await);
     let unique: BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(unique.len(), names.len(), "the case names something twice");
     let mut holding = Vec::new();

@@ -8,7 +8,7 @@ use lock_core::{
 };
 
 use crate::{
-    SLACK, Verb, World,
+    SLACK, TestEnv, Verb,
     audit::soon,
     cases::{
         lease::{admitted, row},
@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// In the queue, of the holder and of who waits, and in the error of who waited for nothing.
-pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
+/// In the queue, for holder and waiter, and in the error of a wait that ends.
+pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
     let labels = [
         "web-1",
         ":",
@@ -40,7 +40,7 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(worl
     ];
     for (i, label) in labels.into_iter().enumerate() {
         for kind in ["mutex", "semaphore"] {
-            let name = world.name(&format!("{kind} {i}"));
+            let name = env.name(&format!("{kind} {i}"));
             let lock = |client| -> Box<dyn DistributedLock> {
                 if kind == "mutex" {
                     Box::new(mutex(client, &name))
@@ -63,18 +63,18 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(worl
             soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
         }
     }
-    let lock = mutex(&holder, &world.name("long"));
+    let lock = mutex(&holder, &env.name("long"));
     let error = refused(lock.acquire_with(&long().label("x".repeat(257))).await);
     assert!(matches!(error, Error::Input(InputError::Label { len: 257 })), "{error:?}");
     assert_eq!(queue(&lock).await, []);
 }
 
-/// No option takes it, but whoever can write to the store can write it. People are shown its beginning, up to a whole character.
-pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
+/// No option accepts it, but another program can write it to the store. It is shown cut, at the end of a character.
+pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
     let cut = format!("x{}…", "é".repeat(AcquireOptions::MAX_LABEL / 2 - 1));
     for (tag, claim) in [("mutex", Claim::mutex()), ("semaphore", Claim::semaphore(2, 3).unwrap())] {
-        let name = world.name(tag);
+        let name = env.name(tag);
         let held = holder.entry(&name, claim, LONG).with_label(Some(format!("x{}", "é".repeat(5_000))));
         admitted(&holder, &held, Step::Create).await;
         let shown = row(&waiter, &held.name, held.id).await.expect("it holds the lock").label;
@@ -88,9 +88,9 @@ pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(world: World
     }
 }
 
-/// The label of the holder as one hears of it who waited for nothing.
+/// The label of the holder in the error of a wait that ends.
 async fn holder_as_told(lock: &dyn DistributedLock) -> Option<String> {
-    // Whoever gives up before the store has answered knows nobody.
+    // A wait that ends before the store has answered does not know the holder.
     let mut wait = Duration::from_millis(20);
     loop {
         match refused(lock.acquire_with(&long().wait(wait)).await) {
@@ -101,9 +101,9 @@ async fn holder_as_told(lock: &dyn DistributedLock) -> Option<String> {
     }
 }
 
-pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_work(world: World) {
-    let (client, faulty) = faulty(&world).await;
-    let lock = mutex(&client, &world.name("durations"));
+pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_work(env: TestEnv) {
+    let (client, faulty) = faulty(&env).await;
+    let lock = mutex(&client, &env.name("durations"));
     let (nothing, least, day) = (Duration::ZERO, Duration::from_nanos(1), MAX_TTL);
     let bad = [
         ("ttl", AcquireOptions::new().ttl(nothing)),
@@ -149,7 +149,7 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
         granted.release().await.unwrap();
         queue_of(0, &lock).await;
     }
-    // And for somebody who has to wait with them.
+    // And for a waiter with these options.
     let held = take_free(&lock).await;
     let (theirs, patient) = (lock.clone(), AcquireOptions::new().ttl(day).wait(Duration::MAX));
     let waiting = tokio::spawn(async move { theirs.acquire_with(&patient).await });
@@ -158,9 +158,9 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
     soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
-pub(in crate::cases) async fn permits_out_of_range_are_refused_and_the_limits_work(world: World) {
-    let client = world.client().await;
-    let name = world.name("numbers");
+pub(in crate::cases) async fn permits_out_of_range_are_refused_and_the_limits_work(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("numbers");
     for limit in [0, Claim::MAX + 1, u32::MAX] {
         let error = refused(client.locks.semaphore(&name, limit));
         assert!(

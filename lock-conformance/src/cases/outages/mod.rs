@@ -1,11 +1,9 @@
-//! What happens to servers, and to clients as a whole: they stand still, forget, are full, start again, refuse.
+//! Servers and client processes that are paused, lose data, are full, restart, or refuse clients.
 
 mod refusals;
 mod restarts;
 mod standstill;
-
-use lock_core::{AcquireOptions, DistributedLock, Guard, QueueRow};
-use tokio::task::JoinHandle;
+mod waiters;
 
 use self::{
     refusals::{
@@ -26,8 +24,7 @@ use self::{
         what_was_asked_of_a_server_that_stood_still_leaves_nothing_behind,
     },
 };
-use super::steps::queue_of;
-use crate::{Case, Client};
+use crate::Case;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -52,19 +49,3 @@ macro_rules! outages_cases {
 }
 
 pub(super) const CASES: &[Case] = outages_cases!(list);
-
-/// Somebody who waits for a mutex as the second in its queue, and the place.
-async fn behind(client: &Client, name: &str, options: AcquireOptions) -> (JoinHandle<Guard>, QueueRow) {
-    let lock = client.mutex(name).with_options(options);
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await.unwrap() }
-    });
-    let place = queue_of(2, &lock).await.remove(1);
-    (waiting, place)
-}
-
-/// Checks that a guard has the place that was waited for.
-fn assert_has(guard: &Guard, place: &QueueRow) {
-    assert_eq!((Some(guard.entry_id()), Some(guard.token())), (place.entry, place.token), "another place");
-}

@@ -1,14 +1,13 @@
-//! Servers that are up, and do less than they should.
+//! Servers that are up, but drop data, are full, or refuse clients.
 
 use std::time::Duration;
 
 use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, LostReason};
-
 use tokio::task::JoinHandle;
 
-use super::{assert_has, behind};
+use super::waiters::{assert_has, behind};
 use crate::{
-    Client, SLACK, Verb, World,
+    Client, SLACK, TestEnv, Verb,
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now},
@@ -17,12 +16,12 @@ use crate::{
 };
 
 /// All the time, while locks are taken, waited for, renewed and released.
-pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: World) {
+pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(env: TestEnv) {
     const ROUNDS: u32 = 30;
-    let clients = [world.client().await, world.client().await];
-    let kept = take_free(&clients[0].mutex(&world.name("kept")).with_options(lasting())).await;
+    let clients = [env.client().await, env.client().await];
+    let kept = take_free(&clients[0].mutex(&env.name("kept")).with_options(lasting())).await;
     let tasks = clients.each_ref().map(|client| {
-        let lock = mutex(client, &world.name("busy"));
+        let lock = mutex(client, &env.name("busy"));
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
                 let guard = take(&lock).await;
@@ -34,7 +33,7 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
     });
     let renewed = now() + kept.ttl() * 4 / 3;
     while now() < renewed || !tasks.iter().all(JoinHandle::is_finished) {
-        world.server().forget().await.unwrap();
+        env.server().forget().await.unwrap();
         assert!(kept.is_held(), "lost: {:?}", kept.state());
         tokio::time::sleep(ms(3)).await;
     }
@@ -42,20 +41,20 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
         task.await.unwrap();
     }
     kept.release().await.unwrap().confirmed().unwrap();
-    assert_free(&clients[0], &world.name("busy")).await;
+    assert_free(&clients[0], &env.name("busy")).await;
 }
 
-/// What is there stays and moves on. What is new is told why it cannot be.
-pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+/// Existing entries are renewed and handed off. New ones get an error that says why.
+pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let held = take_free(&holder.mutex(&name).with_options(lasting())).await;
     let (waiting, place) = behind(&waiter, &name, lasting()).await;
-    world.server().fill().await.unwrap();
-    let end = now() + held.ttl() * 4 / 3;
-    while now() < end {
+    env.server().fill().await.unwrap();
+    let end_time = now() + held.ttl() * 4 / 3;
+    while now() < end_time {
         assert!(held.is_held(), "lost: {:?}", held.state());
-        assert_full(&waiter, &world.name("other")).await;
+        assert_full(&waiter, &env.name("other")).await;
         tokio::time::sleep(ms(50)).await;
     }
     held.release().await.unwrap().confirmed().unwrap();
@@ -63,9 +62,9 @@ pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(wo
     assert_has(&guard, &place);
     guard.release().await.unwrap().confirmed().unwrap();
     assert_full(&waiter, &name).await;
-    world.server().make_room().await.unwrap();
+    env.server().make_room().await.unwrap();
     assert_free(&waiter, &name).await;
-    assert_free(&waiter, &world.name("other")).await;
+    assert_free(&waiter, &env.name("other")).await;
 }
 
 async fn assert_full(client: &Client, name: &str) {
@@ -76,24 +75,24 @@ async fn assert_full(client: &Client, name: &str) {
     }
 }
 
-/// Held locks are renewed and places kept by whoever is let in again in time; and who is new need not wait to hear it.
-pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(world: World) {
-    let (holder, (waiter, asked)) = (world.client().await, faulty(&world).await);
-    let name = world.name("job");
+/// Clients that are let in again in time keep their locks and places. A new acquisition gets its error at once.
+pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: TestEnv) {
+    let (holder, (waiter, asked)) = (env.client().await, faulty(&env).await);
+    let name = env.name("job");
     // Half of it less a third of it is how long a renewal may take to fail on a busy machine.
     let options = long().ttl(Duration::from_secs(30));
     let held = take_free(&holder.mutex(&name).with_options(options.clone())).await;
     let (waiting, place) = behind(&waiter, &name, options.clone()).await;
-    world.server().lock_out().await.unwrap();
-    let error = refused(soon("a refusal", mutex(&waiter, &world.name("new")).acquire()).await);
+    env.server().lock_out().await.unwrap();
+    let error = refused(soon("a refusal", mutex(&waiter, &env.name("new")).acquire()).await);
     let Error::Backend { source, .. } = &error else { panic!("{error}") };
     assert_eq!(*source.kind(), BackendErrorKind::Denied, "{error}");
-    // Renewals and looks are due after a third of it, and fail. Whoever takes that for final looks no second time.
+    // Renewals and looks are due after a third of it, and fail. A client that took that for final would not try again.
     let answered = asked.answers(Verb::Enter);
     let failed = || async { held.state() == HoldState::Suspect && asked.answers(Verb::Enter) > answered + 1 };
     eventually("a renewal fails, and a look is tried again", options.ttl / 2, failed).await;
     assert!(held.is_held() && !waiting.is_finished());
-    world.server().let_in().await.unwrap();
+    env.server().let_in().await.unwrap();
     eventually("it is renewed", options.ttl / 2, || async {
         assert!(held.is_held(), "lost: {:?}", held.state());
         held.state() == HoldState::Held
@@ -105,15 +104,15 @@ pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(world: 
 }
 
 /// At the deadline, and not before: somebody may still let them in.
-pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_time(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_time(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let held = take_free(&client.mutex(&name).with_options(long().ttl(ms(900)))).await;
-    world.server().lock_out().await.unwrap();
+    env.server().lock_out().await.unwrap();
     let deadline = deadline_at_least(&held.hold());
     assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);
     assert!(now() >= deadline, "lost {:?} before its deadline", deadline.since(now()));
-    world.server().let_in().await.unwrap();
+    env.server().let_in().await.unwrap();
     let next = soon("the next grant", once_let_in(&client, &name)).await;
     next.release().await.unwrap().confirmed().unwrap();
     assert_lost(held.release().await);

@@ -1,12 +1,12 @@
-//! Servers that come back, with what they held or without it.
+//! Servers that restart, with or without their data.
 
 use std::time::Duration;
 
 use lock_core::{AcquireOptions, Guard, HoldState, LostReason};
 
-use super::behind;
+use super::waiters::behind;
 use crate::{
-    Client, Data, SLACK, World,
+    Client, Data, SLACK, TestEnv,
     audit::{await_queue, eventually, within},
     cases::{
         lease::ms,
@@ -15,16 +15,16 @@ use crate::{
 };
 
 /// Whether it crashed or was shut down.
-pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let held = take_free(&holder.mutex(&name).with_options(outliving())).await;
     for crash in [true, false] {
-        let ended = if crash { world.server().kill().await } else { world.server().stop().await };
+        let ended = if crash { env.server().kill().await } else { env.server().stop().await };
         ended.unwrap();
         assert!(held.is_held());
         tokio::time::sleep(ms(100)).await;
-        world.server().start(Data::Kept).await.unwrap();
+        env.server().start(Data::Kept).await.unwrap();
         let busy = is_busy(&mutex(&other, &name)).await;
         assert!(busy || !held.is_held(), "granted to others while it is held");
         assert!(
@@ -40,25 +40,25 @@ pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(wo
 }
 
 /// With its next renewal.
-pub(crate) async fn a_holder_learns_that_the_server_lost_its_data(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_holder_learns_that_the_server_lost_its_data(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let held = take_free(&holder.mutex(&name).with_options(outliving())).await;
     let (waiting, _) = behind(&waiter, &name, outliving()).await;
-    world.server().kill().await.unwrap();
-    world.server().start(Data::Lost).await.unwrap();
+    env.server().kill().await.unwrap();
+    env.server().start(Data::Lost).await.unwrap();
     let next = within("the next grant", OUTLIVING / 3 + SLACK, waiting).await.unwrap();
     assert_told(&held).await;
     assert_only(&waiter, &next).await;
 }
 
 /// The server took the lock for something that it can do without.
-pub(crate) async fn a_holder_learns_that_the_server_threw_it_out(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_holder_learns_that_the_server_threw_it_out(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let held = take_free(&holder.mutex(&name).with_options(outliving())).await;
     let (waiting, _) = behind(&waiter, &name, outliving()).await;
-    world.server().evict().await.unwrap();
+    env.server().evict().await.unwrap();
     let next = within("the next grant", OUTLIVING / 3 + SLACK, waiting).await.unwrap();
     assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
     assert_told(&held).await;

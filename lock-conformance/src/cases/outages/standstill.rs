@@ -1,12 +1,12 @@
-//! Servers and clients that stand still, and go on as if no time had passed.
+//! Servers and client processes that are paused and resumed.
 
 use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, HoldState, LostReason};
 
-use super::{assert_has, behind};
+use super::waiters::{assert_has, behind};
 use crate::{
-    Command, Reply, SLACK, Side, World,
+    Command, Reply, SLACK, Side, TestEnv,
     audit::{assert_free, await_queue, eventually, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now},
@@ -15,18 +15,18 @@ use crate::{
 };
 
 /// Neither the lock nor the place behind it.
-pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothing(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothing(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let options = long().ttl(Duration::from_secs(10));
     let held = take_free(&holder.mutex(&name).with_options(options.clone())).await;
     let (waiting, place) = behind(&waiter, &name, options.clone()).await;
     // From before the first renewal is due, and until its first tries have failed.
     tokio::time::sleep(ms(1500)).await;
-    world.server().pause().await.unwrap();
+    env.server().pause().await.unwrap();
     tokio::time::sleep(options.ttl * 2 / 5).await;
     assert!(held.is_held() && !waiting.is_finished());
-    world.server().resume().await.unwrap();
+    env.server().resume().await.unwrap();
     eventually("it is renewed", SLACK, || async {
         assert!(held.is_held(), "lost: {:?}", held.state());
         held.state() == HoldState::Held && held.remaining() > options.ttl / 2
@@ -38,17 +38,17 @@ pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothi
 }
 
 /// The renewals that it was sent are carried out when it goes on, and revive nothing.
-pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_order(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_order(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let held = take_free(&holder.mutex(&name).with_options(long().ttl(ms(1500)))).await;
     let (waiting, place) = behind(&waiter, &name, long()).await;
-    world.server().pause().await.unwrap();
+    env.server().pause().await.unwrap();
     let deadline = deadline_at_least(&held.hold());
     assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);
     assert!(now() >= deadline, "lost {:?} before its deadline", deadline.since(now()));
     assert!(!waiting.is_finished(), "granted while the server stood still");
-    world.server().resume().await.unwrap();
+    env.server().resume().await.unwrap();
     let guard = within("the next grant", held.ttl() + SLACK, waiting).await.unwrap();
     assert_has(&guard, &place);
     assert!(guard.token() > held.token());
@@ -59,67 +59,67 @@ pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_ord
 }
 
 /// Their callers were told that it did not answer, and went away.
-pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_behind(world: World) {
-    let client = world.client().await;
-    let names = ["asked", "tried"].map(|tag| world.name(tag));
+pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_behind(env: TestEnv) {
+    let client = env.client().await;
+    let names = ["asked", "tried"].map(|tag| env.name(tag));
     for name in &names {
         // Over a connection that is open.
         take_free(&mutex(&client, name)).await.release().await.unwrap();
     }
-    world.server().pause().await.unwrap();
+    env.server().pause().await.unwrap();
     let (asked, tried) = (mutex(&client, &names[0]), mutex(&client, &names[1]));
     let both = futures_util::future::join(asked.acquire(), tried.try_acquire());
     let (asked, tried) = soon("an end of both", both).await;
     assert!(matches!(refused(asked), Error::Backend { .. }));
     assert!(matches!(refused(tried), Error::Backend { .. }));
-    world.server().resume().await.unwrap();
+    env.server().resume().await.unwrap();
     client.locks.close(SLACK * 2).await.unwrap();
-    let other = world.client().await;
+    let other = env.client().await;
     for name in &names {
         assert!(queue(&mutex(&other, name)).await.is_empty(), "`{name}` is not free");
         assert_free(&other, name).await;
     }
 }
 
-/// The first thing that it says is right, and what it does then takes nothing from the next.
-pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(world: World) {
-    let other = world.client().await;
-    let name = world.name("job");
-    let mut stopped = world.process().await;
+/// Its first answer is right, and its release takes nothing from the next holder.
+pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: TestEnv) {
+    let other = env.client().await;
+    let name = env.name("job");
+    let mut paused = env.process().await;
     let brief = long().ttl(ms(1200));
-    let token = stopped.acquire(&name, Side::Mutex, &brief).await;
-    assert_eq!(stopped.ask(&Command::IsHeld).await, Reply::Held(true));
-    stopped.stop();
+    let token = paused.acquire(&name, Side::Mutex, &brief).await;
+    assert_eq!(paused.ask(&Command::IsHeld).await, Reply::Held(true));
+    paused.pause();
     let next = within("the next grant", brief.ttl + SLACK, mutex(&other, &name).acquire()).await.unwrap();
     assert!(next.token() > token);
-    stopped.go_on();
-    assert_eq!(stopped.ask(&Command::IsHeld).await, Reply::Held(false));
-    assert_eq!(stopped.ask(&Command::Release).await, Reply::Released(false));
+    paused.resume();
+    assert_eq!(paused.ask(&Command::IsHeld).await, Reply::Held(false));
+    assert_eq!(paused.ask(&Command::Release).await, Reply::Released(false));
     next.extend().await.unwrap();
     next.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, &name).await;
 }
 
-/// Nobody waited for it, and it does not go on as if it had its old place.
-pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(world: World) {
-    let other = world.client().await;
-    let name = world.name("job");
+/// The queue has gone on without it, and it does not go on as if it had its old place.
+pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(env: TestEnv) {
+    let other = env.client().await;
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
-    let mut stopped = world.process().await;
+    let mut paused = env.process().await;
     let options = long().ttl(ms(1200));
-    stopped.tell(&Command::Acquire { name: name.clone(), side: Side::Mutex, options: options.clone() });
+    paused.tell(&Command::Acquire { name: name.clone(), side: Side::Mutex, options: options.clone() });
     let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
-    stopped.stop();
+    paused.pause();
     eventually("its place ends", options.ttl + SLACK, || async {
         queue(&mutex(&other, &name)).await.iter().all(|row| row.entry != place.entry)
     })
     .await;
     held.release().await.unwrap().confirmed().unwrap();
     let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
-    stopped.go_on();
+    paused.resume();
     queue_of(2, &mutex(&other, &name)).await;
     let passed_by = next.token();
     next.release().await.unwrap().confirmed().unwrap();
-    let Reply::Granted(token) = stopped.reply().await else { panic!("it did not get the lock") };
+    let Reply::Granted(token) = paused.reply().await else { panic!("it did not get the lock") };
     assert!(token > passed_by, "it has its old place");
 }

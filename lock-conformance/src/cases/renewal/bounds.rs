@@ -5,25 +5,25 @@ use std::time::Duration;
 use lock_core::{DistributedLock, Error, LostReason};
 
 use crate::{
-    Fault, Gate, SLACK, Verb, World,
+    Fault, Gate, SLACK, TestEnv, Verb,
     audit::{assert_free, safety, within},
     cases::{
         lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{assert_held_alone, faulty, is_busy},
     },
 };
 
 /// And not before, although it is longer than the ttl.
-pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(world: World) {
-    steady(world, ms(3000), renewed_until_max_hold).await;
+pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(env: TestEnv) {
+    stall_tolerant(env, ms(3000), renewed_until_max_hold).await;
 }
 
-async fn renewed_until_max_hold(world: World, ttl: Duration) {
-    let (holder, counted) = faulty(&world).await;
-    let other = world.client().await;
+async fn renewed_until_max_hold(env: TestEnv, ttl: Duration) {
+    let (holder, counted) = faulty(&env).await;
+    let other = env.client().await;
     let max_hold = ttl * 9 / 5;
-    let name = world.name(&format!("job {ttl:?}"));
+    let name = env.name(&format!("job {ttl:?}"));
     let options = holder.options().ttl(ttl).max_hold(max_hold);
     let lock = holder.mutex(&name);
     let asked = now();
@@ -50,16 +50,16 @@ async fn renewed_until_max_hold(world: World, ttl: Duration) {
 
 /// Without the keeper's renewals, each extension counts from when it was asked for, or from a step before; so what many
 /// extensions bring is short of that by a step, too.
-pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(world: World) {
-    steady(world, ms(3000), extended_by_hand).await;
+pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(env: TestEnv) {
+    stall_tolerant(env, ms(3000), extended_by_hand).await;
 }
 
-async fn extended_by_hand(world: World, ttl: Duration) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn extended_by_hand(env: TestEnv, ttl: Duration) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name(&format!("job {ttl:?}"));
     let options = client.options().ttl(ttl).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
-    let step = world.deadline_step(guard.ttl());
+    let step = env.deadline_step(guard.ttl());
     let first = deadline_at_least(&guard.hold());
     for _ in 0..6 {
         let before = deadline_at_least(&guard.hold());
@@ -85,10 +85,10 @@ async fn extended_by_hand(world: World, ttl: Duration) {
     assert_free(&other, &name).await;
 }
 
-/// Though the store has carried it out: whoever asks is told when the lock is over, and not when the answer comes.
-pub(crate) async fn an_extension_ends_at_the_deadline(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+/// The store has carried it out, but its answer is late: the caller gets the error at the deadline, and does not wait for the answer.
+pub(crate) async fn an_extension_ends_at_the_deadline(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let options = client.options().ttl(ms(1500)).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
     let deadline = deadline_at_least(&guard.hold());

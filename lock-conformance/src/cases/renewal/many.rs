@@ -6,12 +6,12 @@ use futures_util::{StreamExt, stream};
 use lock_core::{DistributedLock, EntryId, Guard, Lease, LostReason};
 
 use crate::{
-    SLACK, Verb, World,
+    SLACK, TestEnv, Verb,
     audit::within,
     cases::{
         altered::{Alter, altered},
         lease::{lock_name, ms, now},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::faulty,
     },
 };
@@ -20,15 +20,15 @@ use crate::{
 const FEW: usize = 150;
 
 /// All are held for one and a half times their ttl, in which each is renewed at least four times.
-pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(world: World) {
-    steady(world, ms(2000), a_thousand_locks).await;
+pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(env: TestEnv) {
+    stall_tolerant(env, ms(2000), a_thousand_locks).await;
 }
 
-async fn a_thousand_locks(world: World, ttl: Duration) {
-    let (client, counted) = faulty(&world).await;
+async fn a_thousand_locks(env: TestEnv, ttl: Duration) {
+    let (client, counted) = faulty(&env).await;
     let options = client.options().ttl(ttl);
     let acquired = (0..1000).map(|i| {
-        let lock = client.mutex(&world.name(&format!("job {i} {ttl:?}"))).with_options(options.clone());
+        let lock = client.mutex(&env.name(&format!("job {i} {ttl:?}"))).with_options(options.clone());
         async move { lock.acquire().await.unwrap() }
     });
     // All at once, the last would not be answered in time by a machine that has much to do besides.
@@ -63,22 +63,22 @@ impl Alter for RefusesOne {
 }
 
 /// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
-pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(world: World) {
-    steady(world, ms(3000), one_lease_fails).await;
+pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(env: TestEnv) {
+    stall_tolerant(env, ms(3000), one_lease_fails).await;
 }
 
-async fn one_lease_fails(world: World, ttl: Duration) {
+async fn one_lease_fails(env: TestEnv, ttl: Duration) {
     let store = Arc::new(RefusesOne::default());
-    let client = altered(&world, Arc::clone(&store)).await;
+    let client = altered(&env, Arc::clone(&store)).await;
     let mut guards = Vec::new();
     for i in 0..9 {
-        let lock = client.mutex(&world.name(&format!("job {i} {ttl:?}")));
+        let lock = client.mutex(&env.name(&format!("job {i} {ttl:?}")));
         guards.push(lock.acquire_with(&client.options().ttl(ttl)).await.unwrap());
     }
     let (refused, evicted) = (guards.swap_remove(4), guards.swap_remove(2));
     store.0.set(refused.entry_id()).unwrap();
     let name = lock_name(evicted.name().as_str());
-    world.server().delete(&name).await.unwrap();
+    env.server().delete(&name).await.unwrap();
     let ttl = refused.ttl();
     assert_eq!(within("the loss of the refused", ttl + SLACK, refused.lost()).await, LostReason::Expired);
     assert_eq!(within("the loss of the deleted", ttl + SLACK, evicted.lost()).await, LostReason::Gone);

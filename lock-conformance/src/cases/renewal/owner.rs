@@ -7,11 +7,11 @@ use lock_core::{
 };
 
 use crate::{
-    Client, Fault, Gate, SLACK, Verb, World,
+    Client, Fault, Gate, SLACK, TestEnv, Verb,
     audit::{assert_free, assert_queue_empties, soon, within},
     cases::{
         lease::{GRAIN, admitted, lease_end, lock_name, ms, until},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{LONG, assert_held_alone, faulty, take},
     },
 };
@@ -25,9 +25,9 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
 }
 
 /// Neither for an entry that never was, nor for one that left, expired, or was deleted.
-pub(crate) async fn a_renewal_creates_nothing(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(crate) async fn a_renewal_creates_nothing(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let never = client.entry(&name, Claim::mutex(), LONG);
     assert_eq!(renew(&client, &never, FencingToken::new(1)).await, Renewal::Lost);
     assert_queue_empties(&client, &name).await;
@@ -39,13 +39,13 @@ pub(crate) async fn a_renewal_creates_nothing(world: World) {
     assert_queue_empties(&client, &name).await;
 
     let guard = take(&client.mutex(&name).with_options(client.options().ttl(LONG))).await;
-    world.server().delete(guard.name()).await.unwrap();
+    env.server().delete(guard.name()).await.unwrap();
     let late = guard.extend().await;
     assert!(matches!(late, Err(Error::Lost { reason: LostReason::Gone, .. })), "{late:?}");
     assert_queue_empties(&client, &name).await;
 
     // Of a client that is dead, so that nothing else keeps the lease alive.
-    let dead = world.client().await;
+    let dead = env.client().await;
     let expired = dead.entry(&name, Claim::mutex(), ms(200));
     let (token, _) = admitted(&dead, &expired, Step::Create).await;
     dead.stop();
@@ -56,9 +56,9 @@ pub(crate) async fn a_renewal_creates_nothing(world: World) {
 }
 
 /// Neither with one's own entry and token, nor with those of the other one mixed in.
-pub(crate) async fn a_renewal_extends_nobody_elses_lease(world: World) {
-    let (former, holder) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_renewal_extends_nobody_elses_lease(env: TestEnv) {
+    let (former, holder) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let gone = former.entry(&name, Claim::mutex(), LONG);
     let (old, _) = admitted(&former, &gone, Step::Create).await;
     former.backend.operator().evict(&gone.name, gone.id).await.unwrap();
@@ -76,10 +76,10 @@ pub(crate) async fn a_renewal_extends_nobody_elses_lease(world: World) {
 }
 
 /// A renewal is on its way when the lock is released, and arrives after it.
-pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name("job");
+pub(crate) async fn nothing_is_renewed_after_a_release(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name("job");
     let gate = Gate::new();
     faults.next(Verb::Renew, Fault::InFlight(gate.clone()));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600))).await.unwrap();
@@ -106,17 +106,17 @@ pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
 }
 
 /// Where clients have sessions, one of them keeps all their entries alive: but not the one that somebody deletes.
-pub(crate) async fn a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client(world: World) {
-    steady(world, ms(2000), proved_by_its_own_entry).await;
+pub(crate) async fn a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client(env: TestEnv) {
+    stall_tolerant(env, ms(2000), proved_by_its_own_entry).await;
 }
 
-async fn proved_by_its_own_entry(world: World, ttl: Duration) {
-    let (client, other) = (world.client().await, world.client().await);
-    let (deleted, kept) = (world.name(&format!("deleted {ttl:?}")), world.name(&format!("kept {ttl:?}")));
+async fn proved_by_its_own_entry(env: TestEnv, ttl: Duration) {
+    let (client, other) = (env.client().await, env.client().await);
+    let (deleted, kept) = (env.name(&format!("deleted {ttl:?}")), env.name(&format!("kept {ttl:?}")));
     let options = client.options().ttl(ttl);
     let guard = client.mutex(&deleted).acquire_with(&options).await.unwrap();
     let alive = client.mutex(&kept).acquire_with(&options).await.unwrap();
-    world.server().delete(&lock_name(&deleted)).await.unwrap();
+    env.server().delete(&lock_name(&deleted)).await.unwrap();
     let reason = within("the loss of a lock that was deleted", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone, "it was noticed only when nothing was heard any more");
     assert!(guard.extend().await.is_err());

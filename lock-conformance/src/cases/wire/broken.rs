@@ -2,9 +2,9 @@
 
 use lock_core::{DistributedLock, Outage};
 
-use super::{Far, assert_holds_alone, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, warm};
 use crate::{
-    Client, Flow, Links, Verb, Way, World,
+    Client, Flow, Links, TestEnv, Verb, Way,
     audit::soon,
     cases::steps::{long, mutex, queue, queue_of, take, take_free},
     volume,
@@ -14,61 +14,68 @@ use crate::{
 const LONGEST: usize = 100_000;
 
 /// The server has done it, and its client must find out.
-pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(world: World) {
-    cut_everywhere(&world, Way::Replies).await;
+pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(env: TestEnv) {
+    cut_everywhere(&env, Way::Replies).await;
 }
 
 /// The server has nothing whole, or all.
-pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(world: World) {
-    cut_everywhere(&world, Way::Requests).await;
+pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(env: TestEnv) {
+    cut_everywhere(&env, Way::Requests).await;
 }
 
 /// Cuts after more and more bytes, until all of it comes through: in the gate after every seventh, and after each of the last ones.
-async fn cut_everywhere(world: &World, way: Way) {
-    let (other, far) = (world.client().await, Far::new(world).await);
+async fn cut_everywhere(env: &TestEnv, way: Way) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(env).await);
     let step = volume(7, 1);
     for verb in [Verb::Enter, Verb::Leave] {
         let mut bytes = 0;
-        while !survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await {
+        while !survives_a_cut(&other, &proxied, &env.name("job"), way, verb, bytes).await {
             bytes += step;
             assert!(bytes < LONGEST, "no answer is that long");
         }
         for bytes in (bytes + 1).saturating_sub(step)..bytes {
-            survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await;
+            survives_a_cut(&other, &proxied, &env.name("job"), way, verb, bytes).await;
         }
     }
 }
 
 /// Takes and releases a lock with one of the two cut after so many bytes. Says whether that came through whole.
-async fn survives_a_cut(other: &Client, far: &Far, name: &str, way: Way, verb: Verb, bytes: usize) -> bool {
-    let lock = mutex(&far.client, name);
-    warm(&far.client, name).await;
-    let cut = || far.proxy.order(Links::Open, way, &Flow::Cut(bytes));
-    let calls = far.asked.calls(verb);
+async fn survives_a_cut(
+    other: &Client,
+    proxied: &ProxiedClient,
+    name: &str,
+    way: Way,
+    verb: Verb,
+    bytes: usize,
+) -> bool {
+    let lock = mutex(&proxied.client, name);
+    warm(&proxied.client, name).await;
+    let cut = || proxied.proxy.order(Links::Open, way, &Flow::Cut(bytes));
+    let calls = proxied.asked.calls(verb);
     if verb == Verb::Enter {
         cut();
     }
     let guard = soon("the grant", lock.acquire()).await.unwrap_or_else(|error| panic!("{bytes}: {error}"));
-    far.proxy.heal();
+    proxied.proxy.heal();
     assert_holds_alone(&queue(&mutex(other, name)).await, &guard);
     if verb == Verb::Leave {
         cut();
     }
     let released = soon("the release", guard.release()).await;
     released.unwrap_or_else(|error| panic!("{bytes}: {error}")).confirmed().unwrap();
-    far.proxy.heal();
+    proxied.proxy.heal();
     assert!(queue(&mutex(other, name)).await.is_empty(), "{bytes}: it is not free");
-    far.asked.calls(verb) == calls + 1
+    proxied.asked.calls(verb) == calls + 1
 }
 
 /// Again and again, and nobody passes it.
-pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     // Others see it in the queue before it knows that it is there: until then, only the patient survive two breaks in a row.
     let patient = long().outage(Outage::Wait);
-    let [first, second] = [&far.client, &other].map(|client| {
+    let [first, second] = [&proxied.client, &other].map(|client| {
         let lock = mutex(client, &name).with_options(patient.clone());
         async move { lock.acquire().await.unwrap() }
     });
@@ -78,7 +85,7 @@ pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(worl
     let places: Vec<_> =
         queue_of(3, &mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();
     for _ in 0..5 {
-        far.proxy.reset(Links::All);
+        proxied.proxy.reset(Links::All);
         // It may be opened again already.
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         let now: Vec<_> =
@@ -91,5 +98,5 @@ pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(worl
     guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the second", second).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
-    take(&mutex(&far.client, &name)).await.release().await.unwrap();
+    take(&mutex(&proxied.client, &name)).await.release().await.unwrap();
 }

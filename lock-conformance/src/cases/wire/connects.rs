@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 use lock_core::{DistributedLock, Guard, Outage};
 use tokio::task::JoinSet;
 
-use super::Far;
+use super::proxied::ProxiedClient;
 use crate::{
-    Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
+    Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{eventually, within},
     cases::{
         lease::ms,
@@ -16,47 +16,45 @@ use crate::{
     },
 };
 
-/// So many hold a lock, and so many wait for one.
+/// How many holders there are, and how many waiters.
 const CROWD: u64 = 50;
 
-/// That of those who wait: each looks at a third of it, and so meets the outage soon.
+/// The ttl of waiters: each looks at a third of it, and so meets the outage soon.
 const WAITING: Duration = Duration::from_secs(6);
 
-/// How long nobody is let in, from when each who waits has tried.
+/// How long connections are refused, counted from when each waiter has tried.
 const OUTAGE: Duration = Duration::from_secs(3);
 
-/// How long a server that lets everybody in says nothing: shorter than a connection may take to be opened (2 s, on all stores), and as
-/// long as most of those who wait pause by then. So each of them tries meanwhile.
+/// How long the server accepts connections without an answer: shorter than the time limit for opening one (2 s, on all stores), and as
+/// long as most waiters pause by then, so that each of them tries meanwhile.
 const SILENCE: Duration = ms(1500);
 
-/// So often a second a client tries to connect while nobody lets it in, however many of it wait: all that want a connection share an
-/// attempt, whatever it is for.
+/// How often in a second a client tries to connect while connections are refused, however many waiters it has: all that need a
+/// connection share one attempt.
 const ATTEMPTS_A_SECOND: u64 = 2;
 
-/// So many connects may come beside these: what was open is opened anew by all that used it, before any of them knows that it is in vain,
-/// and the first attempts come one soon after the other. Counted were 6 to 15 in all, on an idle machine, for 100 to 310 tries; without the
-/// sharing, there is about one for each try.
+/// How many attempts may come on top of these at first, when every connection that was open is opened again and pauses are short. Measured
+/// were 6 to 15 on an idle machine, for 100 to 310 tries. Without the sharing there is about one for each try.
 const AT_FIRST: u64 = 16;
 
-/// So often one who waits looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
-/// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
+/// How often a waiter looks in an outage, on top of once a second. Pauses are at least 25, 50, 100, 200, 400 and 800 ms, and a second from
+/// then on. The first look meets the outage, and the news that hints were lost may cause one more.
 const LOOKS: u64 = 10;
 
-/// So many connections are opened at the most when the server is back, however many wait for them. A store has one for each runtime that
-/// calls and each thing that goes over it: ours and the keeper's, for commands and for hints; or one for each session. While the server
-/// says nothing, some are given up after a second; and sessions of ZooKeeper may be closed, and opened anew. All that is less than half of
-/// this. If each who waits opens one, it is more than two thirds of [`CROWD`].
+/// How many connections are opened at most when the server is back, however many waiters need one. A client has one for each runtime (ours
+/// and the keeper's) and each purpose (commands and hints), or one for each session. While the server does not answer, some are given up
+/// after a second, and sessions of ZooKeeper may be closed and opened again. All of that is less than half of this. If each waiter opens
+/// one, there are more than two thirds of [`CROWD`].
 const BACK: u64 = 32;
 
-/// So many more for each whole second that the server says nothing beyond [`SILENCE`]: on a busy machine it is silent for longer than a
-/// connection may take to be opened, and what was being opened is given up and opened again. That is less than half of [`BACK`] each
-/// time, and no more often than once in a second.
+/// How many more for each second that the server is silent beyond [`SILENCE`]. On a busy machine the silence may exceed the time limit for
+/// opening a connection, which is then opened again: each time less than half of [`BACK`], and at most once a second.
 const AGAIN: u64 = 16;
 
-/// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.
-pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(world: World) {
-    let far = Far::new(&world).await;
-    let lock = |i: u64| mutex(&far.client, &world.name(&i.to_string()));
+/// Both while connections are refused and when they are accepted again. Holders and waiters then go on over shared connections.
+pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: TestEnv) {
+    let proxied = ProxiedClient::new(&env).await;
+    let lock = |i: u64| mutex(&proxied.client, &env.name(&i.to_string()));
     let held = join_all((0..CROWD).map(|i| {
         let lock = lock(i);
         async move { take_free(&lock).await }
@@ -67,36 +65,36 @@ pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(world
         let lock = lock(i).with_options(long().ttl(WAITING).outage(Outage::Wait));
         waiting.spawn(async move { lock.acquire().await.unwrap().release().await.map(drop) });
     }
-    let answered = || async { far.asked.answers(Verb::Enter) as u64 >= 2 * CROWD };
+    let answered = || async { proxied.asked.answers(Verb::Enter) as u64 >= 2 * CROWD };
     eventually("an answer to each who waits", SLACK, answered).await;
 
-    outage(&far).await;
-    let before = far.proxy.opened();
-    let silent = comes_back(&far, held).await;
+    outage(&proxied).await;
+    let before = proxied.proxy.opened();
+    let silent = comes_back(&proxied, held).await;
     let all = async {
         while let Some(done) = waiting.join_next().await {
             done.unwrap().unwrap();
         }
     };
     within("a grant to each who waits", SLACK, all).await;
-    let opened = far.proxy.opened() - before;
+    let opened = proxied.proxy.opened() - before;
     println!("{opened} connections when the server was back, after {silent:?} without a word");
     let most = BACK + AGAIN * silent.saturating_sub(SILENCE).as_secs();
     assert!(opened <= most, "{opened} connections of {CROWD} who hold and {CROWD} who wait");
-    far.client.locks.close(SLACK * 2).await.unwrap();
+    proxied.client.locks.close(SLACK * 2).await.unwrap();
 }
 
-/// Whoever comes is refused. Those who try wait longer the more often that was in vain, and share what connects there are.
-async fn outage(far: &Far) {
-    let calls = |verb| far.asked.calls(verb) as u64;
+/// New connections are refused. Clients pause for longer after each failure, and share their attempts to connect.
+async fn outage(proxied: &ProxiedClient) {
+    let calls = |verb| proxied.asked.calls(verb) as u64;
     let all = || [Verb::Enter, Verb::Renew, Verb::Leave].into_iter().map(calls).sum::<u64>();
     let (before, looked, began) = (all(), calls(Verb::Enter), Instant::now());
-    far.proxy.newcomers(Newcomers::Refuse);
-    far.proxy.reset(Links::All);
+    proxied.proxy.newcomers(Newcomers::Refuse);
+    proxied.proxy.reset(Links::All);
     let each = || async { calls(Verb::Enter) >= looked + CROWD };
     eventually("a look of each who waits", SLACK, each).await;
     tokio::time::sleep(OUTAGE).await;
-    let (tries, looks, refused) = (all() - before, calls(Verb::Enter) - looked, far.proxy.refused());
+    let (tries, looks, refused) = (all() - before, calls(Verb::Enter) - looked, proxied.proxy.refused());
     let seconds = began.elapsed().as_secs() + 1;
     println!("{refused} connects in {seconds} s, for {tries} tries, of which {looks} look");
     assert!(looks <= CROWD * (LOOKS + seconds), "{looks} looks of {CROWD} in {seconds} s");
@@ -104,17 +102,17 @@ async fn outage(far: &Far) {
     assert!(refused <= most, "{refused} connects in {seconds} s, for {tries} tries");
 }
 
-/// Whoever comes is let in, and hears nothing for a while: that is when all of them want a connection, and there is none. Gives how long
-/// that was.
-async fn comes_back(far: &Far, held: Vec<Guard>) -> Duration {
+/// New connections are accepted, but not answered for a while: then all holders and waiters need a connection, and there is none.
+/// Returns how long that was.
+async fn comes_back(proxied: &ProxiedClient, held: Vec<Guard>) -> Duration {
     let gate = Gate::new();
-    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
     let began = Instant::now();
-    far.proxy.newcomers(Newcomers::Serve);
+    proxied.proxy.newcomers(Newcomers::Serve);
     tokio::time::sleep(SILENCE).await;
     gate.open();
     let silent = began.elapsed();
-    far.proxy.heal();
+    proxied.proxy.heal();
     for guard in held {
         eventually("a renewal once the server is back", SLACK, || async { guard.extend().await.is_ok() })
             .await;

@@ -1,23 +1,24 @@
-//! Hints that are lost, late or early: they cost time, and a bounded one.
+//! Hints that are lost, late or early cost a bounded time.
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Standing, Step,
     SystemEntropy, WaitMode,
 };
 use tokio::task::JoinHandle;
 
-use super::Far;
+use super::proxied::ProxiedClient;
 use crate::{
-    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, Relay, SLACK, Silent, Verb, Way, World,
+    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, NoHints, Relay, SLACK, TestEnv, Verb, Way,
     audit::{eventually, soon, within},
     cases::{
         lease::{ms, now},
@@ -35,8 +36,8 @@ fn through(client: &Client, layer: Arc<dyn Layer>) -> Locks {
     Locks::with(Arc::new(store), client.keeper.clone(), Arc::new(SystemEntropy))
 }
 
-/// Somebody who waits behind a holder of `other`, as the last of two. Patiently from the first: others see it in the queue
-/// before it knows that it is there, and what cuts its connection then may cut the next one, too.
+/// A waiter behind a holder of `other`. It waits through outages: its entry is in the queue before the answer arrives, so a fault may hit
+/// its first request and the repeated one.
 async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> JoinHandle<Guard> {
     let lock = locks.mutex(name).unwrap().with_options(long().ttl(ttl).outage(Outage::Wait));
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
@@ -45,25 +46,25 @@ async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> Joi
 }
 
 /// Also if hints never come again. A waiter looks again when the store says, and after a third of its ttl at the latest.
-pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(world: World) {
+pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(env: TestEnv) {
     let ttl = ms(6000);
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     let seen = Arc::new(Looks { ttl, ..Looks::default() });
-    let mut store: Arc<dyn Backend> = Arc::clone(&far.client.backend);
-    if far.proxy.is_shared() {
+    let mut store: Arc<dyn Backend> = Arc::clone(&proxied.client.backend);
+    if proxied.proxy.is_shared() {
         // What cannot be lost without the commands is lost on the way to the waiter.
-        store = Arc::new(Layered::new(store, Arc::new(Silent::default())));
+        store = Arc::new(Layered::new(store, Arc::new(NoHints::default())));
     }
     let store = Layered::new(store, Arc::clone(&seen) as Arc<dyn Layer>);
-    let locks = Locks::with(Arc::new(store), far.client.keeper.clone(), Arc::new(SystemEntropy));
+    let locks = Locks::with(Arc::new(store), proxied.client.keeper.clone(), Arc::new(SystemEntropy));
     let waiting = behind(&locks, &other, &name, ttl).await;
     // Where a look is several requests, its place is seen before it is told of it: what is released until then, its first look
     // finds, and it needs no second one.
     eventually("it is told that it waits", SLACK, || async { !seen.is_empty() }).await;
-    if !far.proxy.is_shared() {
-        far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
+    if !proxied.proxy.is_shared() {
+        proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
     }
     held.release().await.unwrap().confirmed().unwrap();
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
@@ -93,19 +94,19 @@ impl Layer for Looks {
             Ok(Standing::Waiting { look_again, .. }) => Some((*look_again).min(asked + self.ttl / 3)),
             _ => None,
         };
-        self.seen.lock().unwrap().push((asked, due));
+        self.seen.lock().push((asked, due));
         answer
     }
 }
 
 impl Looks {
     fn is_empty(&self) -> bool {
-        self.seen.lock().unwrap().is_empty()
+        self.seen.lock().is_empty()
     }
 
     /// Checks that each look came in time after the one before.
     fn assert_kept(&self) {
-        let looks = self.seen.lock().unwrap();
+        let looks = self.seen.lock();
         assert!(looks.len() > 1, "it never looked again: {looks:?}");
         for pair in looks.windows(2) {
             if let Some(due) = pair[0].1 {
@@ -116,11 +117,11 @@ impl Looks {
 }
 
 /// Nothing is said on it, and nothing heard. All of its waiters look again then, long before their own time.
-pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let (held, waiting) = three_behind(&world, &other, &far, 0).await;
-    let promised = world.wire().noticed_within();
-    far.proxy.silence(Links::OpenHints);
+pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let (held, waiting) = three_behind(&env, &other, &proxied, 0).await;
+    let promised = env.wire().noticed_within();
+    proxied.proxy.silence(Links::OpenHints);
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
     }
@@ -134,38 +135,38 @@ pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_
 
 /// Three locks that are held, and somebody waiting for each who looks again only when a hint tells it to.
 async fn three_behind(
-    world: &World,
+    env: &TestEnv,
     other: &Client,
-    far: &Far,
+    proxied: &ProxiedClient,
     round: usize,
 ) -> (Vec<Guard>, Vec<JoinHandle<Guard>>) {
-    let hinted = through(&far.client, Arc::new(HintsOnly));
+    let hinted = through(&proxied.client, Arc::new(HintsOnly));
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for tag in ["one", "two", "three"] {
-        let name = world.name(&format!("{tag} {round}"));
+        let name = env.name(&format!("{tag} {round}"));
         held.push(take_free(&mutex(other, &name)).await);
-        let answered = far.asked.answers(Verb::Enter);
+        let answered = proxied.asked.answers(Verb::Enter);
         waiting.push(behind(&hinted, other, &name, FAR).await);
-        // It stands there before it is told so, and until then listens to nothing.
-        eventually("a place in the queue", SLACK, || async { far.asked.answers(Verb::Enter) > answered })
+        // Its entry is in the queue before the answer arrives, and until then it does not listen.
+        eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > answered })
             .await;
     }
     (held, waiting)
 }
 
-/// What was said while there was no connection was said to nobody.
-pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
+/// Hints that were sent while there was no connection are lost.
+pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for round in 0..3 {
-        let (held, waiting) = three_behind(&world, &other, &far, round).await;
+        let (held, waiting) = three_behind(&env, &other, &proxied, round).await;
         // From now on nothing that is said arrives, and new connections get no answer.
-        far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
-        far.proxy.reset(Links::OpenHints);
+        proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
+        proxied.proxy.reset(Links::OpenHints);
         for guard in held {
             guard.release().await.unwrap().confirmed().unwrap();
         }
-        far.proxy.heal();
-        far.proxy.reset(Links::OpenHints);
+        proxied.proxy.heal();
+        proxied.proxy.reset(Links::OpenHints);
         for waiter in waiting {
             let guard = soon("the grant", waiter).await.unwrap();
             guard.release().await.unwrap().confirmed().unwrap();
@@ -175,20 +176,20 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(wo
 
 /// The look was judged before the release, and is answered after it. Where answers and hints come in one stream of bytes, the
 /// hint comes right behind the answer; elsewhere it comes first.
-pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(world: World) {
-    let (other, relay) = (world.client().await, world.relay());
-    let name = world.name("job");
+pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(env: TestEnv) {
+    let (other, relay) = (env.client().await, env.relay());
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     let (gate, relay) = (Gate::new(), Arc::new(relay));
     let late =
         Arc::new(SecondLook { relay: Arc::clone(&relay), gate: gate.clone(), looks: AtomicUsize::new(0) });
-    let client = world.client_by(relay.address(), late).await;
+    let client = env.client_by(relay.address(), late).await;
     relay
         .watch(async {
             let waiting = behind(&client.locks, &other, &name, FAR).await;
             eventually("an answer to a look that is held back", SLACK, || async {
                 let held = relay.held();
-                world.wire().requests(Verb::Enter).iter().any(|request| held.contains_key(*request))
+                env.wire().requests(Verb::Enter).iter().any(|request| held.contains_key(*request))
             })
             .await;
             let hints = relay.hints();
@@ -202,7 +203,7 @@ pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(world
         .await;
 }
 
-/// Whoever waits looks again at once, and gets no answer until the gate opens. Then only hints tell it to look again.
+/// A waiter looks again at once, and gets no answer until the gate opens. After that, it only looks on a hint.
 #[derive(Debug)]
 struct SecondLook {
     relay: Arc<Relay>,

@@ -1,13 +1,13 @@
-//! Requests that arrive when nobody waits for them any more: none of them grants, extends or frees anything.
+//! Requests that arrive after their caller gave up: none of them grants, extends or frees anything.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use lock_core::{DistributedLock, Error, LostReason, Outage};
 
-use super::{Far, assert_holds_alone, error_of, renewed, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, error_of, renewed, warm};
 use crate::{
-    Client, Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
+    Client, Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{await_queue, eventually, soon, within},
     cases::{
         lease::{GRAIN, lease_end, lock_name, ms},
@@ -16,41 +16,41 @@ use crate::{
 };
 
 /// Keeps what is sent on the connections there are until the gate opens. New connections are served.
-fn hold_requests(far: &Far) -> Gate {
+fn hold_requests(proxied: &ProxiedClient) -> Gate {
     let gate = Gate::new();
-    far.proxy.order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
+    proxied.proxy.order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
     gate
 }
 
 /// Lets it arrive, and waits until the server has carried it out.
-async fn arrive(far: &Far, gate: &Gate) {
+async fn arrive(proxied: &ProxiedClient, gate: &Gate) {
     assert!(gate.reached().now_or_never().is_some(), "nothing is late");
     gate.open();
-    eventually("what was late is carried out", SLACK, || async { far.proxy.is_drained() }).await;
+    eventually("what was late is carried out", SLACK, || async { proxied.proxy.is_drained() }).await;
 }
 
-/// Whatever the client owed is confirmed.
+/// Waits until all pending leaves of the client are confirmed.
 async fn settled(client: &Client) {
     client.locks.close(SLACK * 2).await.unwrap();
 }
 
 /// Neither the lock, which is free, nor a place behind its holder.
-pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing(world: World) {
-    let other = world.client().await;
+pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing(env: TestEnv) {
+    let other = env.client().await;
     for (free, trying) in [(true, true), (true, false), (false, false)] {
-        let far = Far::new(&world).await;
-        let name = world.name(&format!("free: {free}, trying: {trying}"));
-        warm(&far.client, &name).await;
+        let proxied = ProxiedClient::new(&env).await;
+        let name = env.name(&format!("free: {free}, trying: {trying}"));
+        warm(&proxied.client, &name).await;
         let held = if free { None } else { Some(take_free(&mutex(&other, &name)).await) };
-        let gate = hold_requests(&far);
-        let lock = mutex(&far.client, &name);
+        let gate = hold_requests(&proxied);
+        let lock = mutex(&proxied.client, &name);
         let asking = async {
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
-        let error = error_of(&far, asking).await;
+        let error = error_of(&proxied, asking).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
-        settled(&far.client).await;
-        arrive(&far, &gate).await;
+        settled(&proxied.client).await;
+        arrive(&proxied, &gate).await;
         let rows = queue(&mutex(&other, &name)).await;
         match held {
             Some(held) => assert_holds_alone(&rows, &held),
@@ -60,44 +60,46 @@ pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing
 }
 
 /// A waiter that went away does not come back.
-pub(crate) async fn a_look_that_arrives_late_takes_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_look_that_arrives_late_takes_nothing(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     // Looks again at a third of it.
     let options = long().ttl(Duration::from_secs(3));
-    let lock = far.client.mutex(&name).with_options(options);
+    let lock = proxied.client.mutex(&name).with_options(options);
     let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
     queue_of(2, &mutex(&other, &name)).await;
-    let answered = far.asked.answers(Verb::Enter);
-    let gate = hold_requests(&far);
-    eventually("a look that is not answered", SLACK, || async { far.asked.answers(Verb::Enter) > answered })
-        .await;
+    let answered = proxied.asked.answers(Verb::Enter);
+    let gate = hold_requests(&proxied);
+    eventually("a look that is not answered", SLACK, || async {
+        proxied.asked.answers(Verb::Enter) > answered
+    })
+    .await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    settled(&far.client).await;
+    settled(&proxied.client).await;
     await_queue(&other, &name, 1).await;
-    arrive(&far, &gate).await;
+    arrive(&proxied, &gate).await;
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &held);
 }
 
 /// Neither the lock of another, nor the next one of its own client.
-pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
+pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for ours in [true, false] {
-        let name = world.name(&format!("ours: {ours}"));
+        let name = env.name(&format!("ours: {ours}"));
         // Patiently: the connection that the last refusal met may be the one that it gets.
         let patient = long().outage(Outage::Wait);
-        let next = mutex(if ours { &far.client } else { &other }, &name).with_options(patient);
-        warm(&far.client, &name).await;
-        let guard = take_free(&mutex(&far.client, &name)).await;
-        let gate = hold_requests(&far);
-        far.proxy.newcomers(Newcomers::Refuse);
+        let next = mutex(if ours { &proxied.client } else { &other }, &name).with_options(patient);
+        warm(&proxied.client, &name).await;
+        let guard = take_free(&mutex(&proxied.client, &name)).await;
+        let gate = hold_requests(&proxied);
+        proxied.proxy.newcomers(Newcomers::Refuse);
         pending(soon("an answer", guard.release()).await);
-        far.proxy.newcomers(Newcomers::Serve);
+        proxied.proxy.newcomers(Newcomers::Serve);
         // The keeper has asked once more, on another connection.
         let next = soon("the next grant", next.acquire()).await.unwrap();
-        arrive(&far, &gate).await;
+        arrive(&proxied, &gate).await;
         assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
         next.extend().await.unwrap();
         next.release().await.unwrap().confirmed().unwrap();
@@ -105,24 +107,25 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
 }
 
 /// Neither the lease that ended, nor that of the next.
-pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(Duration::from_secs(3)))).await;
-    renewed(&far).await;
-    far.proxy.newcomers(Newcomers::Refuse);
-    let gate = hold_requests(&far);
+pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    let guard =
+        take_free(&proxied.client.mutex(&name).with_options(long().ttl(Duration::from_secs(3)))).await;
+    renewed(&proxied).await;
+    proxied.proxy.newcomers(Newcomers::Refuse);
+    let gate = hold_requests(&proxied);
     let reason = within("the loss", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Expired);
-    far.proxy.newcomers(Newcomers::Serve);
+    proxied.proxy.newcomers(Newcomers::Serve);
     drop(guard);
-    settled(&far.client).await;
+    settled(&proxied.client).await;
     // Much shorter than what the renewal asks for.
     let brief = other.mutex(&name).with_options(long().ttl(ms(800)).renew(false));
     let next = soon("the next grant", brief.acquire()).await.unwrap();
-    let end = lease_end(&other, next.name(), next.entry_id()).await;
-    arrive(&far, &gate).await;
-    let extended = lease_end(&other, &lock_name(&name), next.entry_id()).await.since(end);
+    let end_time = lease_end(&other, next.name(), next.entry_id()).await;
+    arrive(&proxied, &gate).await;
+    let extended = lease_end(&other, &lock_name(&name), next.entry_id()).await.since(end_time);
     assert!(extended <= GRAIN, "the lease of the next was extended by {extended:?}");
     let rows = queue(&brief).await;
     assert!(rows.iter().all(|row| row.entry == Some(next.entry_id())), "{rows:?}");

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, Outage};
 
-use super::{Far, assert_holds_alone, error_of, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, error_of, warm};
 use crate::{
-    Flow, Links, Newcomers, SLACK, Verb, Way, World,
+    Flow, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::ms,
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{long, mutex, pending, queue, queue_of, take_free},
     },
 };
 
-/// The callers want to hear of it, and not to wait.
-pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    let lock = mutex(&far.client, &name);
+/// Callers get the error, and do not wait until the store is back.
+pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    let lock = mutex(&proxied.client, &name);
     for trying in [false, true] {
-        warm(&far.client, &name).await;
-        far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
+        warm(&proxied.client, &name).await;
+        proxied.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
         let asking = async {
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
-        let error = error_of(&far, asking).await;
+        let error = error_of(&proxied, asking).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         assert_free(&other, &name).await;
     }
@@ -34,26 +34,26 @@ pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothin
 }
 
 /// It asks once more, and has the place that it had.
-pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(world: World) {
-    steady(world, ms(6000), lost_looks).await;
+pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(env: TestEnv) {
+    stall_tolerant(env, ms(6000), lost_looks).await;
 }
 
-async fn lost_looks(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn lost_looks(env: TestEnv, ttl: Duration) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
     let held = take_free(&mutex(&other, &name)).await;
-    let before = far.asked.answers(Verb::Enter);
+    let before = proxied.asked.answers(Verb::Enter);
     let waiting = tokio::spawn({
-        let (lock, options) = (far.client.mutex(&name), long().ttl(ttl));
+        let (lock, options) = (proxied.client.mutex(&name), long().ttl(ttl));
         async move { lock.acquire_with(&options).await.unwrap() }
     });
     let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
-    // It stands there before it is told so, and who is not told hears of what is lost as an error.
-    eventually("a place in the queue", SLACK, || async { far.asked.answers(Verb::Enter) > before }).await;
-    let answered = far.asked.answers(Verb::Enter);
-    far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
+    // Its entry is in the queue before the answer arrives, and a loss of that answer is an error.
+    eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > before }).await;
+    let answered = proxied.asked.answers(Verb::Enter);
+    proxied.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
     // The one that is lost, and the next.
-    let two_more = || async { far.asked.answers(Verb::Enter) >= answered + 2 };
+    let two_more = || async { proxied.asked.answers(Verb::Enter) >= answered + 2 };
     eventually("two more looks", ttl + SLACK, two_more).await;
     held.release().await.unwrap().confirmed().unwrap();
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
@@ -62,24 +62,24 @@ async fn lost_looks(world: World, ttl: Duration) {
 }
 
 /// Not "busy", which would say that somebody else holds it.
-pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    let lock = mutex(&far.client, &name);
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    let lock = mutex(&proxied.client, &name);
     for trying in [true, false] {
-        warm(&far.client, &name).await;
-        far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+        warm(&proxied.client, &name).await;
+        proxied.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
         let asking = async {
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
         let theirs = mutex(&other, &name);
-        // One who tries looks first on some stores, and stands nowhere before he is answered.
+        // On some stores a try first looks, and has no entry before the answer.
         let seen = async {
             if !trying {
                 queue_of(1, &theirs).await;
             }
         };
-        let (error, ()) = futures_util::future::join(error_of(&far, asking), seen).await;
+        let (error, ()) = futures_util::future::join(error_of(&proxied, asking), seen).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         // Long before the ttl.
         assert_free(&other, &name).await;
@@ -87,12 +87,12 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
 }
 
 /// The grant that was lost is the one that is found.
-pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    warm(&far.client, &name).await;
-    far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
-    let lock = mutex(&far.client, &name).with_options(long().outage(Outage::Wait));
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    warm(&proxied.client, &name).await;
+    proxied.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+    let lock = mutex(&proxied.client, &name).with_options(long().outage(Outage::Wait));
     let acquiring = tokio::spawn(async move { lock.acquire().await.unwrap() });
     let lost = queue_of(1, &mutex(&other, &name)).await;
     let guard = soon("the grant", acquiring).await.unwrap();
@@ -103,23 +103,23 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the
 }
 
 /// Others need not wait until its caller knows.
-pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    warm(&far.client, &name).await;
-    let guard = take_free(&mutex(&far.client, &name)).await;
-    far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    warm(&proxied.client, &name).await;
+    let guard = take_free(&mutex(&proxied.client, &name)).await;
+    proxied.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
     // Nothing that is asked after the release arrives, so that nothing but the release can have freed the lock.
-    far.proxy.newcomers(Newcomers::Refuse);
+    proxied.proxy.newcomers(Newcomers::Refuse);
     let granted = mutex(&other, &name);
     let unanswered = soon("the error", guard.release());
     let granted = soon("the next grant", granted.acquire());
     let (released, next) = futures_util::future::join(unanswered, granted).await;
     pending(released);
     let next = next.unwrap();
-    far.proxy.newcomers(Newcomers::Serve);
-    // The keeper asks until it is confirmed, which takes nothing from whoever has it now.
-    far.client.locks.close(SLACK * 2).await.unwrap();
+    proxied.proxy.newcomers(Newcomers::Serve);
+    // The keeper leaves until it is confirmed, which takes nothing from the current holder.
+    proxied.client.locks.close(SLACK * 2).await.unwrap();
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
     next.release().await.unwrap().confirmed().unwrap();
 }

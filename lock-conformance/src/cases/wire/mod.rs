@@ -1,20 +1,17 @@
-//! What networks do to the bytes between clients and a server, on a real connection.
+//! Network faults on a real connection.
 //!
-//! The clients of these cases have limits of their own for how long an answer may take, which the cases do not know: they
-//! wait until the caller was told, and only then let what is late arrive.
+//! Clients have time limits for an answer that the cases do not know. So a case waits until the caller has its error, and only then lets
+//! late bytes arrive.
 
 mod broken;
 pub(super) mod connects;
 mod hints;
 mod late;
 mod lost;
+mod proxied;
 mod silent;
 mod slow;
 mod twice;
-
-use std::sync::Arc;
-
-use lock_core::{Error, Guard, QueueRow};
 
 use self::{
     broken::{
@@ -36,8 +33,8 @@ use self::{
         a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock,
         a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing,
         a_waiter_whose_requests_are_lost_keeps_its_place,
-        an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry,
         an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing,
+        an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry,
     },
     silent::{
         a_connection_that_dies_in_silence_costs_no_lock, every_call_ends_in_time_while_nothing_comes_through,
@@ -51,11 +48,7 @@ use self::{
     },
     twice::what_arrives_twice_counts_once,
 };
-use super::steps::queue;
-use crate::{
-    Case, Client, Faulty, Newcomers, Proxy, SLACK, Verb, World,
-    audit::{eventually, soon},
-};
+use crate::Case;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -66,7 +59,7 @@ macro_rules! wire_cases {
             a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing ["T01"]
             a_waiter_whose_requests_are_lost_keeps_its_place ["T01"]
             an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing ["T02"]
-            an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry ["T02"]
+            an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry ["T02"]
             a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock ["T03"]
             what_arrives_twice_counts_once ["T04"]
             a_create_that_arrives_after_its_caller_gave_up_takes_nothing ["T05"]
@@ -92,50 +85,3 @@ macro_rules! wire_cases {
 }
 
 pub(super) const CASES: &[Case] = wire_cases!(list);
-
-/// A client that reaches the server by a proxy.
-struct Far {
-    client: Client,
-    proxy: Proxy,
-    /// Counts what the client asks, and what it is told.
-    asked: Faulty,
-}
-
-impl Far {
-    async fn new(world: &World) -> Self {
-        Self::by(world.proxy(), world).await
-    }
-
-    async fn by(proxy: Proxy, world: &World) -> Self {
-        let asked = Faulty::default();
-        let client = world.client_by(proxy.address(), Arc::new(asked.clone())).await;
-        Self { client, proxy, asked }
-    }
-}
-
-/// Waits for the first renewal, which opens the connection that the next ones go over.
-async fn renewed(far: &Far) {
-    eventually("a renewal", SLACK * 2, || async { far.asked.answers(Verb::Renew) > 0 }).await;
-}
-
-/// The only row of a queue, which is that of a guard.
-fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
-    let held: Vec<_> = rows.iter().map(|row| (row.entry, row.token, row.admitted)).collect();
-    assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);
-}
-
-/// What a call says whose connections do not work. New ones are refused until it has said it: some stores would have asked
-/// once more by then, and gone on.
-async fn error_of<T>(far: &Far, call: impl Future<Output = Result<T, Error>>) -> Error {
-    far.proxy.newcomers(Newcomers::Refuse);
-    let error = super::steps::refused(soon("the error", call).await);
-    far.proxy.newcomers(Newcomers::Serve);
-    error
-}
-
-/// Connects a client: what follows goes over connections that are open.
-async fn warm(client: &Client, name: &str) {
-    let lock = super::steps::mutex(client, name);
-    super::steps::take_free(&lock).await.release().await.unwrap();
-    assert!(queue(&lock).await.is_empty());
-}

@@ -1,17 +1,17 @@
-//! Connections on which nothing comes through, and nobody is told.
+//! Half-open connections: nothing comes through, and neither side is told.
 
 use std::time::Duration;
 
 use futures_util::future::join4;
 use lock_core::{DistributedLock, Error, LostReason, Outage};
 
-use super::{Far, renewed, warm};
+use super::proxied::{ProxiedClient, renewed, warm};
 use crate::{
-    Links, SLACK, World,
+    Links, SLACK, TestEnv,
     audit::{assert_free, soon, within},
     cases::{
         lease::{ms, now},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{
             assert_held_alone, assert_lost, freed, long, mutex, pending, queue_of, refused, take, take_free,
         },
@@ -19,19 +19,20 @@ use crate::{
 };
 
 /// Whether it can wait or not, holds or not.
-pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = |tag| world.name(tag);
+pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = |tag| env.name(tag);
     for tag in ["asked", "tried", "waited"] {
-        warm(&far.client, &name(tag)).await;
+        warm(&proxied.client, &name(tag)).await;
     }
-    let held = far.client.mutex(&name("held")).with_options(long().ttl(Duration::from_secs(3)));
-    let (held, released) = (take_free(&held).await, take_free(&mutex(&far.client, &name("released"))).await);
-    far.client.locks.ping().await.unwrap();
-    far.proxy.silence(Links::All);
+    let held = proxied.client.mutex(&name("held")).with_options(long().ttl(Duration::from_secs(3)));
+    let (held, released) =
+        (take_free(&held).await, take_free(&mutex(&proxied.client, &name("released"))).await);
+    proxied.client.locks.ping().await.unwrap();
+    proxied.proxy.silence(Links::All);
 
-    let lock = |tag| mutex(&far.client, &name(tag));
-    let waits = far.client.mutex(&name("waited")).with_options(long().wait(ms(500)).outage(Outage::Wait));
+    let lock = |tag| mutex(&proxied.client, &name(tag));
+    let waits = proxied.client.mutex(&name("waited")).with_options(long().wait(ms(500)).outage(Outage::Wait));
     let (asked, tried, waited) = (lock("asked"), lock("tried"), waits.acquire());
     let calls = join4(asked.acquire(), tried.try_acquire(), waited, released.release());
     let (asked, tried, waited, released) = soon("an end of every call", calls).await;
@@ -39,33 +40,36 @@ pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: W
     assert!(matches!(refused(tried), Error::Backend { .. }));
     assert!(matches!(refused(waited), Error::WaitTimeout { .. }));
     pending(released);
-    let operator = far.client.locks.operator();
-    assert!(matches!(soon("an end of a ping", far.client.locks.ping()).await, Err(Error::Backend { .. })));
+    let operator = proxied.client.locks.operator();
+    assert!(matches!(
+        soon("an end of a ping", proxied.client.locks.ping()).await,
+        Err(Error::Backend { .. })
+    ));
     assert!(soon("an end of a look", operator.queue(held.name())).await.is_err());
     assert!(soon("an end of an extension", held.extend()).await.is_err());
     assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);
     assert_lost(soon("the release", held.release()).await);
 
-    far.proxy.heal();
-    far.client.locks.close(SLACK * 2).await.unwrap();
+    proxied.proxy.heal();
+    proxied.client.locks.close(SLACK * 2).await.unwrap();
     for tag in ["asked", "tried", "waited", "held", "released"] {
         assert_free(&other, &name(tag)).await;
     }
 }
 
 /// New connections work, so that there is time enough to renew it on one of them.
-pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(world: World) {
-    steady(world, ms(3000), dead_connections).await;
+pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(env: TestEnv) {
+    stall_tolerant(env, ms(3000), dead_connections).await;
 }
 
-async fn dead_connections(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
-    renewed(&far).await;
-    far.proxy.silence(Links::Open);
-    let end = now() + guard.ttl() * 2;
-    while now() < end {
+async fn dead_connections(env: TestEnv, ttl: Duration) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
+    let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ttl))).await;
+    renewed(&proxied).await;
+    proxied.proxy.silence(Links::Open);
+    let end_time = now() + guard.ttl() * 2;
+    while now() < end_time {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }
@@ -75,25 +79,25 @@ async fn dead_connections(world: World, ttl: Duration) {
 }
 
 /// The hints that they missed are not missed for long.
-pub(crate) async fn waiters_go_on_when_the_network_is_back(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let names = ["one", "two"].map(|tag| world.name(tag));
+pub(crate) async fn waiters_go_on_when_the_network_is_back(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let names = ["one", "two"].map(|tag| env.name(tag));
     let mut waiting = Vec::new();
     let mut held = Vec::new();
     for name in &names {
         held.push(take_free(&mutex(&other, name)).await);
         // It stands in the queue before it knows: the answer may be on its way when the silence begins.
-        let lock = mutex(&far.client, name).with_options(long().outage(Outage::Wait));
+        let lock = mutex(&proxied.client, name).with_options(long().outage(Outage::Wait));
         waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
         queue_of(2, &mutex(&other, name)).await;
     }
-    far.proxy.silence(Links::All);
+    proxied.proxy.silence(Links::All);
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
     }
-    // So long that somebody has tried in vain to connect anew.
+    // Long enough that a waiter has tried in vain to connect again.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    far.proxy.heal();
+    proxied.proxy.heal();
     for waiter in waiting {
         let guard = within("a grant after the silence", SLACK, waiter).await.unwrap();
         guard.release().await.unwrap().confirmed().unwrap();

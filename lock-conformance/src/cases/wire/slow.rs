@@ -1,66 +1,66 @@
-//! Everything arrives, but late.
+//! Slow connections.
 
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use lock_core::{DistributedLock, Error, Guard, LostReason, Outage};
 
-use super::{Far, assert_holds_alone, renewed, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, renewed, warm};
 use crate::{
-    Flow, Gate, Links, Proxy, Relay, SLACK, Verb, Way, World,
+    Flow, Gate, Links, Proxy, Relay, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{assert_held_alone, long, mutex, queue, take_free},
     },
 };
 
 /// A try is given up after a sixth of the lease, but its answer counts.
-pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(world: World) {
+pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(env: TestEnv) {
     // Longer would pass the second of silence after which ZooKeeper's clients give a connection up.
-    steady(world, ms(2000), slow_answers).await;
+    stall_tolerant(env, ms(2000), slow_answers).await;
 }
 
-async fn slow_answers(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
-    renewed(&far).await;
-    far.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
-    let end = now() + guard.ttl() * 3;
-    while now() < end {
+async fn slow_answers(env: TestEnv, ttl: Duration) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
+    let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ttl))).await;
+    renewed(&proxied).await;
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
+    let end_time = now() + guard.ttl() * 3;
+    while now() < end_time {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }
 }
 
 /// It is over before it arrives, whichever way it is slow.
-pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
     let brief = long().ttl(ms(200)).renew(false);
-    let lock = far.client.mutex(&name).with_options(brief);
+    let lock = proxied.client.mutex(&name).with_options(brief);
     let guard: Guard = take_free(&lock).await;
     let ttl = guard.ttl();
     guard.release().await.unwrap();
     for way in [Way::Requests, Way::Replies] {
-        far.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
+        proxied.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
         let answer = within("an answer", ttl * 10 + SLACK, lock.acquire()).await;
         // Too slow for the ttl, or so slow that the store counts as away.
         assert!(matches!(&answer, Err(Error::TooSlow { .. } | Error::Backend { .. })), "{answer:?}");
-        far.proxy.heal();
+        proxied.proxy.heal();
         assert_free(&other, &name).await;
     }
 }
 
 /// Not before, and before anybody else has it; and what arrives afterwards takes nothing from the next.
-pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ms(900)))).await;
+pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(env: TestEnv) {
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let name = env.name("job");
+    let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ms(900)))).await;
     let delay = guard.ttl() + guard.ttl() / 2;
-    far.proxy.order(Links::All, Way::Requests, &Flow::Delay(delay));
+    proxied.proxy.order(Links::All, Way::Requests, &Flow::Delay(delay));
     let deadline = deadline_at_least(&guard.hold());
     let waiting = tokio::spawn({
         let (lock, hold) = (mutex(&other, &name), guard.hold());
@@ -79,28 +79,28 @@ pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_it
     assert!(next.is_held() && !guard.is_held());
 }
 
-/// So many ask at the same time: so few that no store makes one request of several, also if each asks three times.
+/// How many tasks ask at the same time: few enough that no client merges their requests, even if each asks three times.
 const CROWD: u64 = 10;
 
-/// So often each of them takes a lock, and gives it back.
+/// How often each of them acquires and releases its lock.
 const ROUNDS: u64 = 3;
 
 /// How long nothing is answered: longer than the impatient wait, and much shorter than any time limit for a command.
 const STALL: Duration = ms(700);
 
-/// What is not asked by a verb: heartbeats, and what is said first on a connection that took the place of another.
+/// How many requests may come without a verb: heartbeats, and the handshake of a replaced connection.
 const BESIDE: u64 = 30;
 
-/// A store that stalls has more to do than it can. Whoever sends everything again meanwhile, once for each part of its time limit, makes
-/// that worse. If a busy machine makes a stall longer than a time limit, everything is asked for once more.
-pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(world: World) {
-    let relay = world.relay();
-    let front = Proxy::start(relay.address(), world.wire().carries_hints());
-    let far = Far::by(front, &world).await;
+/// A store that stalls is overloaded. A client that repeats every request while it waits makes that worse. On a busy machine a stall may
+/// exceed a time limit; then every request is repeated once.
+pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEnv) {
+    let relay = env.relay();
+    let front = Proxy::start(relay.address(), env.wire().carries_hints());
+    let proxied = ProxiedClient::by(front, &env).await;
     let counted = async {
-        warm(&far.client, &world.name("warm")).await;
-        let prompt = asked(&world, &far, &relay, Duration::ZERO).await;
-        (prompt, asked(&world, &far, &relay, STALL).await)
+        warm(&proxied.client, &env.name("warm")).await;
+        let prompt = asked(&env, &proxied, &relay, Duration::ZERO).await;
+        (prompt, asked(&env, &proxied, &relay, STALL).await)
     };
     let (prompt, late) = relay.watch(counted).await;
     println!("requests and verbs, when answers are prompt: {prompt:?}, when they are late: {late:?}");
@@ -110,35 +110,36 @@ pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(world: Worl
     assert!(late.0 <= most, "{} late requests, where {} do when answers are prompt", late.0, prompt.0);
 }
 
-/// Each of a crowd takes a lock of its own, and gives it back, again and again. All are answered so late. How many requests that takes,
-/// and how many verbs.
-async fn asked(world: &World, far: &Far, relay: &Relay, late: Duration) -> (u64, u64) {
+/// Many tasks each acquire and release their own lock, again and again, and all answers are late. Returns the number of requests, and of
+/// calls of verbs.
+async fn asked(env: &TestEnv, proxied: &ProxiedClient, relay: &Relay, late: Duration) -> (u64, u64) {
     let requests = || relay.asked().values().sum::<u64>();
-    let verbs = || (far.asked.calls(Verb::Enter) + far.asked.calls(Verb::Leave)) as u64;
+    let verbs = || (proxied.asked.calls(Verb::Enter) + proxied.asked.calls(Verb::Leave)) as u64;
     let before = (requests(), verbs());
     let patient = long().outage(Outage::Wait);
-    let lock = |i: u64| far.client.mutex(&world.name(&format!("{i} {late:?}"))).with_options(patient.clone());
+    let lock =
+        |i: u64| proxied.client.mutex(&env.name(&format!("{i} {late:?}"))).with_options(patient.clone());
     let locks: Vec<_> = (0..CROWD).map(lock).collect();
     for _ in 0..ROUNDS {
         let taking = join_all(locks.iter().map(|lock| async move { lock.acquire().await.unwrap() }));
-        let held = stalled(far, late, taking).await;
+        let held = stalled(proxied, late, taking).await;
         let releasing = join_all(held.into_iter().map(|guard| async move { guard.release().await.unwrap() }));
-        stalled(far, late, releasing).await;
+        stalled(proxied, late, releasing).await;
     }
     (requests() - before.0, verbs() - before.1)
 }
 
 /// Does something while nothing is answered for so long.
-async fn stalled<T>(far: &Far, late: Duration, work: impl Future<Output = T>) -> T {
+async fn stalled<T>(proxied: &ProxiedClient, late: Duration, work: impl Future<Output = T>) -> T {
     if late.is_zero() {
         return soon("what is not late", work).await;
     }
     let gate = Gate::new();
-    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
     let answers = async {
         tokio::time::sleep(late).await;
         gate.open();
-        far.proxy.heal();
+        proxied.proxy.heal();
     };
     join(soon("what was late", work), answers).await.0
 }

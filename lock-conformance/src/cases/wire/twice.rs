@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lock_core::{Claim, Creates, Departure, DistributedLock, Guard, Lease, Renewal, Step};
 
-use super::assert_holds_alone;
+use super::proxied::assert_holds_alone;
 use crate::{
-    Client, Critical, Relay, SLACK, Verb, World,
+    Client, Critical, Relay, SLACK, TestEnv, Verb,
     audit::{eventually, soon},
     cases::{
         lease::{admitted, ms, waiting},
@@ -15,21 +15,21 @@ use crate::{
 };
 
 /// Each time before its answer, so that the client cannot know.
-pub(crate) async fn what_arrives_twice_counts_once(world: World) {
-    let (one, two) = (Doubled::new(&world).await, Doubled::new(&world).await);
+pub(crate) async fn what_arrives_twice_counts_once(env: TestEnv) {
+    let (one, two) = (Doubled::new(&env).await, Doubled::new(&env).await);
     let scenario = async {
-        each_verb(&world, &one, &two).await;
-        renewals(&world, &one).await;
-        hand_overs(&world, &one, &two).await;
-        shares(&world, &one, &two).await;
-        contention(&world, &one, &two).await;
+        each_verb(&env, &one, &two).await;
+        renewals(&env, &one).await;
+        hand_overs(&env, &one, &two).await;
+        shares(&env, &one, &two).await;
+        contention(&env, &one, &two).await;
         // Each of them, and not only some of each kind.
         one.relay.all_doubled(SLACK).await;
         two.relay.all_doubled(SLACK).await;
     };
     one.relay.watch(two.relay.watch(scenario)).await;
     for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {
-        for request in world.wire().requests(verb) {
+        for request in env.wire().requests(verb) {
             let count = one.count(&[request]) + two.count(&[request]);
             assert!(count > 0, "`{request}`, which can be {verb:?}, never came twice");
         }
@@ -43,9 +43,9 @@ struct Doubled {
 }
 
 impl Doubled {
-    async fn new(world: &World) -> Self {
-        let relay = world.doubling_relay();
-        let client = world.client_by(relay.address(), Arc::new(crate::Sound)).await;
+    async fn new(env: &TestEnv) -> Self {
+        let relay = env.doubling_relay();
+        let client = env.client_by(relay.address(), Arc::new(crate::Sound)).await;
         Self { client, relay }
     }
 
@@ -56,8 +56,8 @@ impl Doubled {
     }
 
     /// Calls a verb, and sees that it came twice.
-    async fn twice<T>(&self, world: &World, verb: Verb, call: impl Future<Output = T>) -> T {
-        let requests = world.wire().requests(verb);
+    async fn twice<T>(&self, env: &TestEnv, verb: Verb, call: impl Future<Output = T>) -> T {
+        let requests = env.wire().requests(verb);
         let before = self.count(requests);
         let answer = call.await;
         assert!(self.count(requests) > before, "{verb:?} came once: {:?}", self.relay.doubled());
@@ -66,25 +66,25 @@ impl Doubled {
 }
 
 /// Each verb alone: to enter, to wait, to look again, to extend, to leave.
-async fn each_verb(world: &World, one: &Doubled, two: &Doubled) {
-    let name = world.name("verbs");
+async fn each_verb(env: &TestEnv, one: &Doubled, two: &Doubled) {
+    let name = env.name("verbs");
     let [holder, waiter] =
         [one, two].map(|client| Arc::new(client.client.entry(&name, Claim::mutex(), LONG)));
-    let enter = |entry, step| one.twice(world, Verb::Enter, admitted(&one.client, entry, step));
+    let enter = |entry, step| one.twice(env, Verb::Enter, admitted(&one.client, entry, step));
     let (token, _) = enter(&holder, Step::Create).await;
     assert_eq!(enter(&holder, Step::Again(token)).await.0, token);
-    let wait = |entry, step| two.twice(world, Verb::Enter, waiting(&two.client, entry, step));
+    let wait = |entry, step| two.twice(env, Verb::Enter, waiting(&two.client, entry, step));
     let (place, _) = wait(&waiter, Step::Create).await;
     assert!(place > token);
     assert_eq!(wait(&waiter, Step::Again(place)).await.0, place);
 
     let lease = Lease { entry: Arc::clone(&holder), token };
     let renewed = one.client.backend.renew(std::slice::from_ref(&lease));
-    let renewed = soon("a renewal", one.twice(world, Verb::Renew, renewed)).await;
+    let renewed = soon("a renewal", one.twice(env, Verb::Renew, renewed)).await;
     assert!(matches!(renewed[..], [Ok(Renewal::Renewed { .. })]), "{renewed:?}");
     let leaves = async |client: &Doubled, entry| {
         let left = client.client.backend.leave(entry, Creates::Answered);
-        soon("an answer to leave", client.twice(world, Verb::Leave, left)).await.unwrap()
+        soon("an answer to leave", client.twice(env, Verb::Leave, left)).await.unwrap()
     };
     assert_eq!(leaves(one, &holder).await, Departure::Left);
     let ended = soon("an answer to renew", one.client.backend.renew(&[lease])).await;
@@ -95,10 +95,10 @@ async fn each_verb(world: &World, one: &Doubled, two: &Doubled) {
 }
 
 /// Those of the keeper, and whatever proves a lease beside them.
-async fn renewals(world: &World, one: &Doubled) {
-    let guard = take_free(&one.client.mutex(&world.name("renewed")).with_options(long().ttl(ms(3000)))).await;
+async fn renewals(env: &TestEnv, one: &Doubled) {
+    let guard = take_free(&one.client.mutex(&env.name("renewed")).with_options(long().ttl(ms(3000)))).await;
     eventually("renewals that come twice", SLACK * 2, || async {
-        world.wire().requests(Verb::Renew).iter().all(|request| one.count(&[request]) > 0)
+        env.wire().requests(Verb::Renew).iter().all(|request| one.count(&[request]) > 0)
     })
     .await;
     // Not released: a machine that stood still may have cost it by now.
@@ -106,8 +106,8 @@ async fn renewals(world: &World, one: &Doubled) {
 }
 
 /// Each entry has one row and one token, is granted once, and is released once.
-async fn hand_overs(world: &World, one: &Doubled, two: &Doubled) {
-    let name = world.name("queue");
+async fn hand_overs(env: &TestEnv, one: &Doubled, two: &Doubled) {
+    let name = env.name("queue");
     let (first, second) = (mutex(&one.client, &name), mutex(&two.client, &name));
     let mut held = take_free(&first).await;
     assert_holds_alone(&queue(&first).await, &held);
@@ -129,8 +129,8 @@ async fn hand_overs(world: &World, one: &Doubled, two: &Doubled) {
     freed(&first).await;
 }
 
-async fn shares(world: &World, one: &Doubled, two: &Doubled) {
-    let name = world.name("page");
+async fn shares(env: &TestEnv, one: &Doubled, two: &Doubled) {
+    let name = env.name("page");
     let readers =
         [take_free(&reader(&one.client, &name)).await, take_free(&reader(&two.client, &name)).await];
     let writing = tokio::spawn({
@@ -144,7 +144,7 @@ async fn shares(world: &World, one: &Doubled, two: &Doubled) {
     let written = soon("the writer", writing).await.unwrap();
     release(written).await;
 
-    let name = world.name("pool");
+    let name = env.name("pool");
     let held = [
         take_free(&permits(&one.client, &name, 2, 3)).await,
         take_free(&permits(&two.client, &name, 1, 3)).await,
@@ -156,8 +156,8 @@ async fn shares(world: &World, one: &Doubled, two: &Doubled) {
     freed(&permits(&one.client, &name, 3, 3)).await;
 }
 
-async fn contention(world: &World, one: &Doubled, two: &Doubled) {
-    let (name, section) = (world.name("crowd"), Critical::new(1));
+async fn contention(env: &TestEnv, one: &Doubled, two: &Doubled) {
+    let (name, section) = (env.name("crowd"), Critical::new(1));
     let tasks = [one, two, one, two].map(|client| {
         let (lock, section) = (mutex(&client.client, &name), section.clone());
         tokio::spawn(async move {

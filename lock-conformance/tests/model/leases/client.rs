@@ -2,13 +2,13 @@
 
 use lock_core::Creates;
 
-use super::{Config, Hole, Id, Reply, Request, Store, Ticks, Token, Verb};
+use super::{Config, Id, Mutation, Reply, Request, Store, Ticks, Token, Verb};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
     /// What the keeper has to leave, until that is confirmed.
-    pub(crate) debts: Vec<Debt>,
+    pub(crate) pending_leaves: Vec<PendingLeave>,
     /// Only with [`Hinting::Subscribed`](super::Hinting::Subscribed): the subscription is broken.
     pub(crate) deaf: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Debt {
+pub(crate) struct PendingLeave {
     pub(crate) id: Id,
     pub(crate) in_doubt: bool,
 }
@@ -106,7 +106,7 @@ impl Client {
 
     /// Whether it renews the entry, or enters again with it, or leaves for it.
     pub(crate) fn knows(&self, id: Id) -> bool {
-        self.id() == Some(id) || self.debts.iter().any(|debt| debt.id == id)
+        self.id() == Some(id) || self.pending_leaves.iter().any(|pending| pending.id == id)
     }
 
     pub(crate) fn call(&self) -> Option<&Call> {
@@ -121,14 +121,14 @@ impl Client {
         match &mut self.phase {
             Phase::Seeking(place) => &mut place.call,
             Phase::Holding(guard) => &mut guard.call,
-            Phase::Idle => unreachable!("who does nothing calls nobody"),
+            Phase::Idle => unreachable!("an idle client has no call"),
         }
     }
 
-    pub(crate) fn owe(&mut self, id: Id, in_doubt: bool) {
-        match self.debts.iter_mut().find(|debt| debt.id == id) {
-            Some(debt) => debt.in_doubt |= in_doubt,
-            None => self.debts.push(Debt { id, in_doubt }),
+    pub(crate) fn schedule_leave(&mut self, id: Id, in_doubt: bool) {
+        match self.pending_leaves.iter_mut().find(|pending| pending.id == id) {
+            Some(pending) => pending.in_doubt |= in_doubt,
+            None => self.pending_leaves.push(PendingLeave { id, in_doubt }),
         }
     }
 
@@ -139,15 +139,15 @@ impl Client {
             Phase::Seeking(place) => {
                 let creating = place.call.is_some() && place.token.is_none();
                 if place.token.is_some() || place.in_doubt || place.call.is_some() {
-                    self.owe(place.id, place.in_doubt || creating);
+                    self.schedule_leave(place.id, place.in_doubt || creating);
                 }
             }
-            Phase::Holding(guard) => self.owe(guard.id, guard.in_doubt),
+            Phase::Holding(guard) => self.schedule_leave(guard.id, guard.in_doubt),
         }
     }
 
     /// Forgets what can make no difference any more. A doubt matters while there is a create that may still arrive, or an
-    /// entry whose life is not known; a debt while there is an entry, or such a create.
+    /// entry whose life is not known; a pending leave while there is an entry, or such a create.
     pub(crate) fn settle(&mut self, config: &Config, store: &Store, strays: &[Request]) {
         let late = |id: Id| strays.iter().any(|stray| stray.id == id && stray.verb == Verb::Create);
         match &mut self.phase {
@@ -158,12 +158,12 @@ impl Client {
             }
             Phase::Holding(guard) => guard.in_doubt &= late(guard.id),
         }
-        let matters = |id: Id| late(id) || store.row(id).is_some() || config.leaves_out(Hole::B05);
-        self.debts.retain(|debt| matters(debt.id));
-        for debt in &mut self.debts {
-            debt.in_doubt &= late(debt.id);
+        let matters = |id: Id| late(id) || store.row(id).is_some() || config.leaves_out(Mutation::B05);
+        self.pending_leaves.retain(|pending| matters(pending.id));
+        for pending in &mut self.pending_leaves {
+            pending.in_doubt &= late(pending.id);
         }
-        self.debts.sort_unstable();
+        self.pending_leaves.sort_unstable();
     }
 
     pub(crate) fn tick(&mut self, ttl: Ticks) {
@@ -214,7 +214,7 @@ impl Place {
     }
 }
 
-impl Debt {
+impl PendingLeave {
     pub(crate) fn creates(self) -> Creates {
         if self.in_doubt { Creates::InDoubt } else { Creates::Answered }
     }

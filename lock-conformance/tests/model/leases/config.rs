@@ -4,7 +4,7 @@ use lock_core::Claim;
 
 use super::Ticks;
 
-/// A world to explore. Everything that is not bounded here is unbounded: acquisitions, renewals, crashes, lost messages.
+/// A system to explore. Everything that is not bounded here is unbounded: acquisitions, renewals, crashes, lost messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// What each client asks for, again and again.
@@ -18,16 +18,16 @@ pub(crate) struct Config {
     pub(crate) wire: usize,
     /// Whether a request still arrives after its client has stopped waiting for the answer.
     pub(crate) late: bool,
-    /// Whether a client asks for the lock again while it still owes a departure.
+    /// Whether a client asks for the lock again while a departure is still pending.
     pub(crate) hurried: bool,
-    /// How many departures can be owed at a time.
-    pub(crate) debts: usize,
+    /// How many departures can be pending at a time.
+    pub(crate) pending_leaves: usize,
     /// How many entries of crashed clients there can be at a time.
     pub(crate) crashes: usize,
     /// Whether clients remember which tokens were returned before which lock was asked for.
     pub(crate) history: bool,
     /// The rule that is left out.
-    pub(crate) hole: Option<Hole>,
+    pub(crate) mutation: Option<Mutation>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +56,14 @@ pub(crate) enum Purging {
 
 /// A rule that is left out, or a bug that is put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hole {
+pub(crate) enum Mutation {
     /// C2: the counter starts over with an empty queue.
     C02,
     /// C6: a hint that comes while a look is on its way is missed.
     C06,
     /// b01: a deadline is counted from the answer.
     B01,
-    /// b05: a leave takes out whoever is first.
+    /// b05: a leave removes the first entry.
     B05,
     /// A grant is taken though the keeper has given the place up.
     GivenUp,
@@ -79,17 +79,17 @@ pub(crate) enum Hole {
     Pr06,
     /// Kind and limit are not compared.
     Pr07,
-    /// A leave does not close the door to a create that is still on its way.
+    /// A leave writes no tombstone for a create that is still in flight.
     Pr08,
     /// Only the leave of a holder admits others.
     Pr11,
-    /// An `enter` that finds no holder takes the lock, whoever waits.
+    /// An `enter` that finds no holder takes the lock, even if others wait.
     Pr12,
     /// A waiter sleeps until its blocker's lease ends, and not at most for a third of its own.
     Pr13,
     /// Nobody looks again on a new subscription.
     Pr14,
-    /// The queue lives as long as whoever wrote last.
+    /// The queue lives as long as the lease that was written last.
     Pr19,
 }
 
@@ -106,15 +106,15 @@ impl Config {
             wire: 1,
             late: true,
             hurried: false,
-            debts: 1,
+            pending_leaves: 1,
             crashes: 1,
             history: false,
-            hole: None,
+            mutation: None,
         }
     }
 
-    pub(super) fn leaves_out(&self, rule: Hole) -> bool {
-        self.hole == Some(rule)
+    pub(super) fn leaves_out(&self, rule: Mutation) -> bool {
+        self.mutation == Some(rule)
     }
 
     pub(super) fn clients(&self) -> impl Iterator<Item = u8> + use<> {

@@ -1,11 +1,12 @@
 //! What a client does with an answer and with a hint, as the wait engine and the keeper do it.
 
 use super::{
-    Config, Guard, Hinting, Hole, Listening, Phase, Place, Reply, Request, Verb, World, world::third,
+    Config, Guard, Hinting, Listening, Mutation, Phase, Place, Reply, Request, SystemState, Verb,
+    system_state::third,
 };
 use crate::leases::Call;
 
-impl World {
+impl SystemState {
     /// Asks for the lock.
     pub(crate) fn acquire(&mut self, client: u8) {
         let place = Place::new(self.fresh_id(client), self.returned);
@@ -15,9 +16,9 @@ impl World {
     /// Enters, or looks again.
     pub(crate) fn enter(&mut self, config: &Config, client: u8) {
         let Phase::Seeking(place) = &mut self.client_mut(client).phase else { return };
-        let creates = config.leaves_out(Hole::Pr03);
+        let creates = config.leaves_out(Mutation::Pr03);
         let verb = place.token.filter(|_| !creates).map_or(Verb::Create, Verb::Again);
-        if config.leaves_out(Hole::Pr02) {
+        if config.leaves_out(Mutation::Pr02) {
             place.sent = config.ttl(client);
         }
         place.call = Some(Call { verb, age: 0, reply: None });
@@ -43,7 +44,7 @@ impl World {
         let Some(reply) = call.reply else { return };
         let ttl = config.ttl(client);
         // Counted from the sending of the request that was answered.
-        let age = if config.leaves_out(Hole::B01) { 0 } else { call.age };
+        let age = if config.leaves_out(Mutation::B01) { 0 } else { call.age };
         let valid = ttl - age;
         match &mut self.client_mut(client).phase {
             Phase::Idle => {}
@@ -63,7 +64,7 @@ impl World {
                 }
                 Reply::Waiting { token, look_again } => {
                     place.token = Some(token);
-                    let sleep = if config.leaves_out(Hole::Pr13) { look_again } else { third(ttl) };
+                    let sleep = if config.leaves_out(Mutation::Pr13) { look_again } else { third(ttl) };
                     let look = if place.changed { 0 } else { sleep.saturating_sub(age) };
                     place.listening = Some(Listening { token, valid, look });
                     place.changed = false;
@@ -96,8 +97,8 @@ impl World {
         let Phase::Seeking(place) = &mut self.client_mut(client).phase else { return };
         let (Some(hint), Some(listening)) = (place.hint.take(), place.listening) else { return };
         // PR03: the token says which life of the entry was admitted.
-        let mine = hint == listening.token || config.leaves_out(Hole::Pr03);
-        let valid = if config.leaves_out(Hole::Pr02) { place.sent } else { listening.valid };
+        let mine = hint == listening.token || config.leaves_out(Mutation::Pr03);
+        let valid = if config.leaves_out(Mutation::Pr02) { place.sent } else { listening.valid };
         if mine && valid > third(config.ttl(client)) {
             self.grant(config, client, valid);
         } else {
@@ -108,7 +109,7 @@ impl World {
     /// A grant, which is nothing if the keeper has left for the place meanwhile.
     fn grant(&mut self, config: &Config, client: u8, valid: u8) {
         let Phase::Seeking(place) = &self.client(client).phase else { return };
-        if place.given_up && !config.leaves_out(Hole::GivenUp) {
+        if place.given_up && !config.leaves_out(Mutation::GivenUp) {
             return self.start_over(client);
         }
         let Some(token) = place.token else { return };
@@ -135,7 +136,7 @@ impl World {
             Phase::Seeking(place) => {
                 place.given_up = true;
                 let (id, in_doubt) = (place.id, place.in_doubt);
-                client.owe(id, in_doubt);
+                client.schedule_leave(id, in_doubt);
             }
             _ => client.abandon(),
         }
@@ -156,7 +157,7 @@ impl World {
     pub(crate) fn crash(&mut self, client: u8) {
         let old = std::mem::take(self.client_mut(client));
         self.written_off.extend(old.id());
-        self.written_off.extend(old.debts.iter().map(|debt| debt.id));
+        self.written_off.extend(old.pending_leaves.iter().map(|pending| pending.id));
     }
 
     /// The subscription of a client breaks, with all that was on its way.
@@ -171,13 +172,13 @@ impl World {
         }
     }
 
-    /// PR14: on a new subscription, whoever waits looks again.
+    /// PR14: on a new subscription, every waiter looks again.
     pub(crate) fn subscribe(&mut self, config: &Config, client: u8) {
         debug_assert_eq!(config.hints, Hinting::Subscribed, "nothing else breaks");
         let state = self.client_mut(client);
         state.deaf = false;
         if let Phase::Seeking(place) = &mut state.phase
-            && !config.leaves_out(Hole::Pr14)
+            && !config.leaves_out(Mutation::Pr14)
         {
             place.look_now();
             place.changed = place.call.is_some();

@@ -1,21 +1,21 @@
-//! Stores on which every entry has a lease of its own, and whoever leaves hands the lock on: memory, Redis, `SQLite`.
+//! Stores with a lease for each entry, on which a leave admits the next: memory, Redis, `SQLite`.
 
-mod canon;
+mod canonical;
 mod client;
 mod config;
+mod display;
 mod engine;
 mod model;
 pub(crate) mod promises;
-mod show;
 mod store;
-mod world;
+mod system_state;
 
 pub(crate) use self::{
     client::{Call, Client, Guard, Listening, Phase, Place},
-    config::{Clocks, Config, Hinting, Hole, Purging},
+    config::{Clocks, Config, Hinting, Mutation, Purging},
     model::Leases,
     promises::Promise,
     store::{Reply, Request, Store, Verb},
-    world::World,
+    system_state::SystemState,
 };
-pub(crate) use crate::words::{Id, Ticks, Token};
+pub(crate) use crate::types::{Id, Ticks, Token};

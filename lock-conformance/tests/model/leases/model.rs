@@ -1,8 +1,8 @@
-//! [`Leases`]: what can happen in a world, for the checker.
+//! [`Leases`]: what can happen in a system, for the checker.
 
 use stateright::{Model, Property};
 
-use super::{Clocks, Config, Hinting, Hole, Phase, Promise, Request, Verb, World};
+use super::{Clocks, Config, Hinting, Mutation, Phase, Promise, Request, SystemState, Verb};
 
 /// A model to check: a configuration, and what has to hold in it.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum Action {
     /// The keeper leaves. What is not confirmed is tried again.
     Leave {
         client: u8,
-        debt: usize,
+        pending: usize,
         fate: Fate,
     },
     Crash(u8),
@@ -68,24 +68,24 @@ pub(crate) enum Fate {
 }
 
 impl Model for Leases {
-    type State = World;
+    type State = SystemState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.config)]
+    fn init_states(&self) -> Vec<SystemState> {
+        vec![SystemState::new(&self.config)]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+    fn actions(&self, system: &SystemState, actions: &mut Vec<Action>) {
         for client in self.config.clients() {
-            self.actions_of(world, client, actions);
+            self.actions_of(system, client, actions);
         }
-        actions.extend(world.strays.iter().map(|&stray| Action::Arrive(stray)));
+        actions.extend(system.strays.iter().map(|&stray| Action::Arrive(stray)));
         let still = if self.config.clocks == Clocks::True { 1 } else { 1 << self.config.claims.len() };
         actions.extend((0..still).map(|still| Action::Tick { still }));
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
+    fn next_state(&self, system: &SystemState, action: Action) -> Option<SystemState> {
+        let mut next = system.clone();
         self.happen(&mut next, action);
         next.settle(&self.config);
         Some(next)
@@ -95,22 +95,22 @@ impl Model for Leases {
         self.promises.iter().map(|promise| promise.property()).collect()
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
-        let owed: usize = world.clients.iter().map(|client| client.debts.len()).sum();
-        let calls = world.clients.iter().filter(|client| client.call().is_some()).count();
-        owed <= self.config.debts
-            && world.strays.len() + calls <= self.config.wire
-            && world.written_off.len() <= self.config.crashes
+    fn within_boundary(&self, system: &SystemState) -> bool {
+        let pending: usize = system.clients.iter().map(|client| client.pending_leaves.len()).sum();
+        let calls = system.clients.iter().filter(|client| client.call().is_some()).count();
+        pending <= self.config.pending_leaves
+            && system.strays.len() + calls <= self.config.wire
+            && system.written_off.len() <= self.config.crashes
     }
 }
 
 impl Leases {
-    fn actions_of(&self, world: &World, client: u8, actions: &mut Vec<Action>) {
-        let state = world.client(client);
+    fn actions_of(&self, system: &SystemState, client: u8, actions: &mut Vec<Action>) {
+        let state = system.client(client);
         let lates: &[bool] =
-            if self.config.late && world.asked(client).is_some() { &[false, true] } else { &[false] };
+            if self.config.late && system.asked(client).is_some() { &[false, true] } else { &[false] };
         match &state.phase {
-            Phase::Idle if !self.config.hurried && !state.debts.is_empty() => {}
+            Phase::Idle if !self.config.hurried && !state.pending_leaves.is_empty() => {}
             Phase::Idle => actions.extend(self.trips(true).map(|trip| Action::Acquire(client, trip))),
             Phase::Seeking(place) if place.is_due() => {
                 actions.extend(self.trips(place.token.is_none()).map(|trip| Action::Enter(client, trip)));
@@ -141,13 +141,13 @@ impl Leases {
         if state.phase != Phase::Idle {
             actions.extend(lates.iter().map(|&late| Action::Drop { client, late }));
         }
-        if world.is_over(client) {
+        if system.is_over(client) {
             actions.push(Action::Lapse(client));
         }
-        for debt in 0..state.debts.len() {
+        for pending in 0..state.pending_leaves.len() {
             let fates = [Fate::Confirmed, Fate::Unanswered, Fate::Late];
             let fates = &fates[..if self.config.late { 3 } else { 2 }];
-            actions.extend(fates.iter().map(|&fate| Action::Leave { client, debt, fate }));
+            actions.extend(fates.iter().map(|&fate| Action::Leave { client, pending, fate }));
         }
         if self.config.crashes > 0 && *state != super::Client::default() {
             actions.push(Action::Crash(client));
@@ -159,77 +159,77 @@ impl Leases {
 
     /// What can become of a request. One that creates is not repeated but by its client, which knows of it.
     fn trips(&self, creates: bool) -> impl Iterator<Item = Trip> + use<> {
-        let repeats = self.config.late && (!creates || self.config.leaves_out(Hole::Repeats));
+        let repeats = self.config.late && (!creates || self.config.leaves_out(Mutation::Repeats));
         let slow = self.config.wire > 0;
         let quick = [Trip::Answered, Trip::RequestLost, Trip::ReplyLost];
         quick.into_iter().chain((slow && repeats).then_some(Trip::Repeated)).chain(slow.then_some(Trip::Slow))
     }
 
-    fn travel(&self, world: &mut World, client: u8, trip: Trip) {
-        let asked = world.asked(client);
+    fn travel(&self, system: &mut SystemState, client: u8, trip: Trip) {
+        let asked = system.asked(client);
         if matches!(trip, Trip::Answered | Trip::ReplyLost | Trip::Repeated) {
-            world.serve_call(&self.config, client);
+            system.serve_call(&self.config, client);
         }
         match trip {
-            Trip::Answered | Trip::Repeated => world.receive(&self.config, client),
+            Trip::Answered | Trip::Repeated => system.receive(&self.config, client),
             Trip::RequestLost | Trip::ReplyLost => {
-                world.give_up(client);
+                system.give_up(client);
             }
             Trip::Slow => {}
         }
-        world.strays.extend(asked.filter(|_| trip == Trip::Repeated));
+        system.strays.extend(asked.filter(|_| trip == Trip::Repeated));
     }
 
-    fn happen(&self, world: &mut World, action: Action) {
+    fn happen(&self, system: &mut SystemState, action: Action) {
         let config = &self.config;
         match action {
             Action::Acquire(client, trip) => {
-                world.acquire(client);
-                world.enter(config, client);
-                self.travel(world, client, trip);
+                system.acquire(client);
+                system.enter(config, client);
+                self.travel(system, client, trip);
             }
             Action::Enter(client, trip) => {
-                world.enter(config, client);
-                self.travel(world, client, trip);
+                system.enter(config, client);
+                self.travel(system, client, trip);
             }
             Action::Renew(client, trip) => {
-                world.renew(config, client);
-                self.travel(world, client, trip);
+                system.renew(config, client);
+                self.travel(system, client, trip);
             }
-            Action::Serve(client) => world.serve_call(config, client),
-            Action::Answer(client) => world.receive(config, client),
+            Action::Serve(client) => system.serve_call(config, client),
+            Action::Answer(client) => system.receive(config, client),
             Action::GiveUp { client, late } => {
-                let asked = world.give_up(client);
-                world.strays.extend(asked.filter(|_| late));
+                let asked = system.give_up(client);
+                system.strays.extend(asked.filter(|_| late));
             }
             Action::Drop { client, late } => {
-                let asked = world.asked(client).filter(|_| late);
-                world.client_mut(client).abandon();
-                world.strays.extend(asked);
+                let asked = system.asked(client).filter(|_| late);
+                system.client_mut(client).abandon();
+                system.strays.extend(asked);
             }
-            Action::Lapse(client) => world.lapse(client),
-            Action::Leave { client, debt, fate } => {
-                let owed = world.client(client).debts[debt];
-                let request = Request { id: owed.id, verb: Verb::leave(owed.creates()) };
+            Action::Lapse(client) => system.lapse(client),
+            Action::Leave { client, pending, fate } => {
+                let leave = system.client(client).pending_leaves[pending];
+                let request = Request { id: leave.id, verb: Verb::leave(leave.creates()) };
                 if fate == Fate::Late {
-                    world.strays.push(request);
+                    system.strays.push(request);
                 } else {
-                    world.serve(config, request);
+                    system.serve(config, request);
                 }
                 if fate == Fate::Confirmed {
-                    world.client_mut(client).debts.remove(debt);
+                    system.client_mut(client).pending_leaves.remove(pending);
                 }
             }
-            Action::Crash(client) => world.crash(client),
+            Action::Crash(client) => system.crash(client),
             Action::Arrive(stray) => {
-                world.strays.retain(|other| *other != stray);
-                world.serve(config, stray);
+                system.strays.retain(|other| *other != stray);
+                system.serve(config, stray);
             }
-            Action::Hint(client) => world.take(config, client),
-            Action::LoseHint(client) => world.lose_hint(client),
-            Action::Unsubscribe(client) => world.unsubscribe(client),
-            Action::Subscribe(client) => world.subscribe(config, client),
-            Action::Tick { still } => world.tick(config, still),
+            Action::Hint(client) => system.take(config, client),
+            Action::LoseHint(client) => system.lose_hint(client),
+            Action::Unsubscribe(client) => system.unsubscribe(client),
+            Action::Subscribe(client) => system.subscribe(config, client),
+            Action::Tick { still } => system.tick(config, still),
         }
     }
 }

@@ -3,21 +3,21 @@
 use lock_core::{Kind, admission};
 use stateright::Property;
 
-use super::{Client, Config, Leases, Place, Reply, Verb, World};
+use super::{Client, Config, Leases, Place, Reply, SystemState, Verb};
 
 /// A property of states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) name: &'static str,
     always: bool,
-    holds: fn(&Leases, &World) -> bool,
+    holds: fn(&Leases, &SystemState) -> bool,
 }
 
 /// What holds while the clocks are true.
 pub(crate) const ALWAYS: [Promise; 6] =
     [EXCLUSION, TOKEN_ORDER, NOBODYS_ENTRY, FAIRNESS, PROMOTION, PROGRESS];
 
-/// Those who believe that they hold the lock fit together.
+/// The clients that believe to hold the lock fit its limit.
 pub(crate) const EXCLUSION: Promise =
     Promise::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 
@@ -30,8 +30,9 @@ pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry is somebo
 /// Nobody is admitted past a live waiter.
 pub(crate) const FAIRNESS: Promise = Promise::always("nobody is admitted past a waiter", |_, w| is_prefix(w));
 
-/// Whoever fits is admitted by the verb that makes room.
-pub(crate) const PROMOTION: Promise = Promise::always("whoever fits is admitted", |_, w| !w.store.forgot);
+/// A verb that makes room admits every entry that fits.
+pub(crate) const PROMOTION: Promise =
+    Promise::always("every entry that fits is admitted", |_, w| !w.store.forgot);
 
 /// A waiter that fits has a grant, a hint on its way, or a look that is due before its lease ends.
 pub(crate) const PROGRESS: Promise = Promise::always("a waiter that fits is on its way", |m, w| {
@@ -83,11 +84,11 @@ pub(crate) const ORPHAN: Promise = Promise::sometimes("a crashed client keeps ot
 });
 
 impl Promise {
-    const fn always(name: &'static str, holds: fn(&Leases, &World) -> bool) -> Self {
+    const fn always(name: &'static str, holds: fn(&Leases, &SystemState) -> bool) -> Self {
         Self { name, always: true, holds }
     }
 
-    const fn sometimes(name: &'static str, holds: fn(&Leases, &World) -> bool) -> Self {
+    const fn sometimes(name: &'static str, holds: fn(&Leases, &SystemState) -> bool) -> Self {
         Self { name, always: false, holds }
     }
 
@@ -98,9 +99,9 @@ impl Promise {
     }
 }
 
-fn fit_together(config: &Config, world: &World) -> bool {
+fn fit_together(config: &Config, system: &SystemState) -> bool {
     let holders = || {
-        let holders = world.clients.iter().zip(&config.claims).filter(|(client, _)| client.holds());
+        let holders = system.clients.iter().zip(&config.claims).filter(|(client, _)| client.holds());
         holders.map(|(_, &claim)| claim)
     };
     let Some(first) = holders().next() else { return true };
@@ -109,53 +110,54 @@ fn fit_together(config: &Config, world: &World) -> bool {
         && (sum <= u64::from(first.limit()) && (first.kind() != Kind::Mutex || sum == 1))
 }
 
-fn all_known(world: &World) -> bool {
-    let known = |id: super::Id| world.client(id.client).knows(id) || world.written_off.contains(&id);
-    world.store.rows.iter().all(|row| known(row.id))
+fn all_known(system: &SystemState) -> bool {
+    let known = |id: super::Id| system.client(id.client).knows(id) || system.written_off.contains(&id);
+    system.store.rows.iter().all(|row| known(row.id))
 }
 
-fn is_prefix(world: &World) -> bool {
-    let mut live = world.store.rows.iter().filter(|row| row.lease > 0).skip_while(|row| row.admitted);
+fn is_prefix(system: &SystemState) -> bool {
+    let mut live = system.store.rows.iter().filter(|row| row.lease > 0).skip_while(|row| row.admitted);
     live.all(|row| !row.admitted)
 }
 
-fn is_overtaken(world: &World) -> bool {
-    world.strays.iter().any(|stray| {
-        let owed = world.client(stray.id.client).debts.iter().any(|debt| debt.id == stray.id);
-        stray.verb == Verb::Create && owed && world.store.row(stray.id).is_none()
+fn is_overtaken(system: &SystemState) -> bool {
+    system.strays.iter().any(|stray| {
+        let pending =
+            system.client(stray.id.client).pending_leaves.iter().any(|pending| pending.id == stray.id);
+        stray.verb == Verb::Create && pending && system.store.row(stray.id).is_none()
     })
 }
 
-fn is_answered(world: &World, reply: Reply) -> bool {
-    world.clients.iter().any(|client| client.call().is_some_and(|call| call.reply == Some(reply)))
+fn is_answered(system: &SystemState, reply: Reply) -> bool {
+    system.clients.iter().any(|client| client.call().is_some_and(|call| call.reply == Some(reply)))
 }
 
 /// Whose future is waiting.
 struct Waiter<'a> {
-    world: &'a World,
+    system: &'a SystemState,
     client: &'a Client,
     place: &'a Place,
 }
 
-fn waiters(world: &World) -> impl Iterator<Item = Waiter<'_>> {
-    world.clients.iter().filter_map(move |client| Some(Waiter { world, client, place: client.place()? }))
+fn waiters(system: &SystemState) -> impl Iterator<Item = Waiter<'_>> {
+    system.clients.iter().filter_map(move |client| Some(Waiter { system, client, place: client.place()? }))
 }
 
 impl Waiter<'_> {
     fn is_admitted(&self) -> bool {
-        self.world.store.row(self.place.id).is_some_and(|row| row.admitted && row.lease > 0)
+        self.system.store.row(self.place.id).is_some_and(|row| row.admitted && row.lease > 0)
     }
 
     /// Whether the living ahead of it leave room, noticed or not.
     fn fits(&self, config: &Config) -> bool {
         let claim = |row: &super::store::Row| config.claim(row.id.client);
-        let live = || self.world.store.rows.iter().filter(|row| row.lease > 0);
+        let live = || self.system.store.rows.iter().filter(|row| row.lease > 0);
         let fit = admission::admitted(live().map(claim));
         live().take(fit).any(|row| row.id == self.place.id)
     }
 
     fn is_hinted(&self) -> bool {
-        let life = self.world.store.row(self.place.id).map(|row| row.token);
+        let life = self.system.store.row(self.place.id).map(|row| row.token);
         life.is_some() && self.place.hint == life
     }
 

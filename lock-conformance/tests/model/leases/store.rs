@@ -2,7 +2,7 @@
 
 use lock_core::{Creates, admission};
 
-use super::{Config, Hole, Id, Purging, Ticks, Token};
+use super::{Config, Id, Mutation, Purging, Ticks, Token};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
@@ -10,11 +10,11 @@ pub(crate) struct Store {
     pub(crate) rows: Vec<Row>,
     /// The last token that was minted.
     pub(crate) counter: Token,
-    /// Whose door is closed to creates that are still on their way.
+    /// Tombstones: entries whose creates may still be in flight, and must not be carried out.
     pub(crate) closed: Vec<Id>,
     /// Only without PR19: how long what the entries share lives on.
     pub(crate) shared: Option<Ticks>,
-    /// A verb has left somebody behind who fits.
+    /// A verb has not admitted an entry that fits.
     pub(crate) forgot: bool,
 }
 
@@ -75,12 +75,12 @@ impl Verb {
 }
 
 impl Store {
-    /// Carries out one verb: the answer, and the hints to those whom it admitted.
+    /// Carries out one verb. Returns the answer, and hints for the entries that it admitted.
     pub(crate) fn serve(&mut self, config: &Config, request: Request) -> (Reply, Vec<Hint>) {
         let Request { id, verb } = request;
         let ttl = config.ttl(id.client);
         // PR06: its own end first.
-        if !config.leaves_out(Hole::Pr06) {
+        if !config.leaves_out(Mutation::Pr06) {
             self.rows.retain(|row| row.id != id || row.lease > 0);
         }
         if config.purging == Purging::Eager || verb == Verb::Create {
@@ -116,7 +116,7 @@ impl Store {
         if self.closed.contains(&id) {
             return Some(Reply::Gone);
         }
-        if !config.leaves_out(Hole::Pr07) && !self.rows.iter().all(agrees) {
+        if !config.leaves_out(Mutation::Pr07) && !self.rows.iter().all(agrees) {
             return Some(Reply::Mismatch);
         }
         self.counter = Token(self.counter.0 + 1);
@@ -124,7 +124,7 @@ impl Store {
         let free = held.map(|row| u64::from(config.claim(row.id.client).permits())).sum();
         self.push(config, id, self.counter);
         // PR12: but nobody passes a queue.
-        if config.leaves_out(Hole::Pr12) && admission::fits(free, claim) {
+        if config.leaves_out(Mutation::Pr12) && admission::fits(free, claim) {
             self.rows.last_mut()?.admitted = true;
         }
         Some(Reply::Admitted(self.counter))
@@ -139,24 +139,25 @@ impl Store {
     /// PR04: a lease never shrinks.
     fn refresh(&mut self, config: &Config, id: Id, lease: Ticks) -> Option<()> {
         let row = self.rows.iter_mut().find(|row| row.id == id)?;
-        row.lease = if config.leaves_out(Hole::Pr04) { lease } else { row.lease.max(lease) };
+        row.lease = if config.leaves_out(Mutation::Pr04) { lease } else { row.lease.max(lease) };
         self.wrote(config, lease);
         Some(())
     }
 
     /// PR19: what the entries share lives as long as any of them, which without the rule is not so.
     fn wrote(&mut self, config: &Config, lease: Ticks) {
-        if config.leaves_out(Hole::Pr19) {
+        if config.leaves_out(Mutation::Pr19) {
             self.shared = Some(lease);
         }
     }
 
     fn leave(&mut self, config: &Config, id: Id, in_doubt: bool) -> Vec<Hint> {
         let place = self.rows.iter().position(|row| row.id == id);
-        let place = if config.leaves_out(Hole::B05) { place.or(self.rows.first().map(|_| 0)) } else { place };
+        let place =
+            if config.leaves_out(Mutation::B05) { place.or(self.rows.first().map(|_| 0)) } else { place };
         let held = place.map(|place| self.rows.remove(place)).is_some_and(|row| row.admitted);
         // PR08: closed to creates that are still on their way.
-        if in_doubt && !config.leaves_out(Hole::Pr08) && !self.closed.contains(&id) {
+        if in_doubt && !config.leaves_out(Mutation::Pr08) && !self.closed.contains(&id) {
             self.closed.push(id);
         }
         self.settle(config, id, held)
@@ -164,7 +165,7 @@ impl Store {
 
     /// PR11, the end of every verb: admits all who now fit, and hints each but the one that is answered.
     fn settle(&mut self, config: &Config, served: Id, holder_left: bool) -> Vec<Hint> {
-        let everyone = !config.leaves_out(Hole::Pr11) || holder_left;
+        let everyone = !config.leaves_out(Mutation::Pr11) || holder_left;
         let live = self.rows.iter().filter(|row| row.lease > 0).map(|row| config.claim(row.id.client));
         let admitted = admission::admitted(live);
         let mut hints = Vec::new();
@@ -181,7 +182,7 @@ impl Store {
         self.forgot |= live.by_ref().take(admitted).any(|row| !row.admitted);
         if self.rows.is_empty() {
             self.shared = None;
-            if config.leaves_out(Hole::C02) {
+            if config.leaves_out(Mutation::C02) {
                 self.counter = Token(0);
             }
         }
@@ -191,7 +192,7 @@ impl Store {
     fn standing(&self, config: &Config, id: Id, token: Token) -> Reply {
         match self.row(id) {
             Some(row) if row.admitted => Reply::Admitted(token),
-            Some(_) if config.leaves_out(Hole::Pr13) => {
+            Some(_) if config.leaves_out(Mutation::Pr13) => {
                 Reply::Waiting { token, look_again: self.look_again(config, id) }
             }
             Some(_) => Reply::Waiting { token, look_again: 0 },

@@ -1,65 +1,14 @@
 //! Stores on which the entries of a client live as long as its session, and a waiter watches those ahead of it: etcd,
 //! `ZooKeeper`.
 
+mod config;
 mod model;
 mod promises;
-mod world;
-
-use lock_core::Claim;
+mod system_state;
 
 pub(crate) use self::{
+    config::{Config, Mutation},
     model::Sessions,
     promises::{ALWAYS, EXCLUSION, NOBODYS_ENTRY, ORPHAN, Promise, SOMETIMES, TOGETHER, WOKEN},
-    world::{Client, Phase, World},
+    system_state::{Client, Phase, SystemState},
 };
-use crate::words::{Id, Ticks};
-
-/// A world to explore. Requests are quick here, but they and their answers are lost.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    /// What each client asks for, again and again.
-    pub(crate) claims: Vec<Claim>,
-    /// The ttl of every session and of every entry.
-    pub(crate) ttl: Ticks,
-    /// How many departures and forgotten entries there are at a time.
-    pub(crate) left_behind: usize,
-    /// Whether an operator deletes entries.
-    pub(crate) evictions: bool,
-    pub(crate) crashes: bool,
-    pub(crate) hole: Option<Hole>,
-}
-
-/// A rule that is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hole {
-    /// A deadline is counted from the `enter`, which does not extend the session.
-    Pr01,
-    /// An entry that nobody looks after has no dead-man's timer.
-    Pr09,
-    /// Only the last one ahead is watched.
-    Pr15,
-    /// Any departure that is watched is a grant.
-    Pr16,
-    /// Who finds its entry there already takes everybody else to be ahead.
-    Pr17,
-    /// Who has a session has its entry.
-    Pr18,
-}
-
-impl Config {
-    pub(crate) fn new(claims: impl Into<Vec<Claim>>, ttl: Ticks) -> Self {
-        Self { claims: claims.into(), ttl, left_behind: 1, evictions: false, crashes: false, hole: None }
-    }
-
-    fn leaves_out(&self, rule: Hole) -> bool {
-        self.hole == Some(rule)
-    }
-
-    fn clients(&self) -> impl Iterator<Item = u8> + use<> {
-        0..self.claims.len() as u8
-    }
-
-    fn claim(&self, id: Id) -> Claim {
-        self.claims[usize::from(id.client)]
-    }
-}

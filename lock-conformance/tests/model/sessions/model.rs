@@ -1,11 +1,11 @@
-//! [`Sessions`]: what can happen in a world, for the checker.
+//! [`Sessions`]: what can happen in a system, for the checker.
 
 use std::fmt;
 
 use stateright::{Model, Property};
 
-use super::{Client, Config, Hole, Id, Phase, Promise, World};
-use crate::words::name;
+use super::{Client, Config, Mutation, Phase, Promise, SystemState};
+use crate::types::{Id, name};
 
 /// A model to check: a configuration, and what has to hold in it.
 #[derive(Clone, Debug)]
@@ -45,28 +45,28 @@ pub(crate) enum Action {
 }
 
 impl Model for Sessions {
-    type State = World;
+    type State = SystemState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.config)]
+    fn init_states(&self) -> Vec<SystemState> {
+        vec![SystemState::new(&self.config)]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+    fn actions(&self, system: &SystemState, actions: &mut Vec<Action>) {
         for client in self.config.clients() {
-            self.actions_of(world, client, actions);
+            self.actions_of(system, client, actions);
         }
         if self.config.evictions {
-            actions.extend(world.keys.iter().map(|key| Action::Evict(*key)));
+            actions.extend(system.keys.iter().map(|key| Action::Evict(*key)));
         }
         actions.push(Action::Tick);
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
+    fn next_state(&self, system: &SystemState, action: Action) -> Option<SystemState> {
+        let mut next = system.clone();
         self.happen(&mut next, action);
         for client in &mut next.clients {
-            client.debts.retain(|id| next.keys.contains(id));
+            client.pending_leaves.retain(|id| next.keys.contains(id));
             client.forgotten.retain(|(id, _)| next.keys.contains(id));
         }
         next.number_entries();
@@ -77,18 +77,18 @@ impl Model for Sessions {
         self.promises.iter().map(|promise| promise()).collect()
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
+    fn within_boundary(&self, system: &SystemState) -> bool {
         let left: usize =
-            world.clients.iter().map(|client| client.debts.len() + client.forgotten.len()).sum();
+            system.clients.iter().map(|client| client.pending_leaves.len() + client.forgotten.len()).sum();
         left <= self.config.left_behind
-            && world.keys.len() <= self.config.claims.len() + self.config.left_behind
+            && system.keys.len() <= self.config.claims.len() + self.config.left_behind
     }
 }
 
 impl Sessions {
-    fn actions_of(&self, world: &World, client: u8, actions: &mut Vec<Action>) {
-        let state = world.client(client);
-        let lease = world.leases[usize::from(client)];
+    fn actions_of(&self, system: &SystemState, client: u8, actions: &mut Vec<Action>) {
+        let state = system.client(client);
+        let lease = system.leases[usize::from(client)];
         let both = [true, false];
         match &state.phase {
             // A new process waits until the session of the one before it is over, which makes for fewer states.
@@ -115,7 +115,7 @@ impl Sessions {
         if state.forgotten.iter().any(|(_, timer)| *timer == 0) {
             actions.push(Action::Lapse(client));
         }
-        if !state.debts.is_empty() {
+        if !state.pending_leaves.is_empty() {
             actions.extend(both.map(|answered| Action::Leave { client, answered }));
         }
         if self.config.crashes && *state != Client::default() {
@@ -123,46 +123,46 @@ impl Sessions {
         }
     }
 
-    fn happen(&self, world: &mut World, action: Action) {
+    fn happen(&self, system: &mut SystemState, action: Action) {
         let config = &self.config;
         match action {
-            Action::Acquire(client) => world.acquire(config, client),
-            Action::Look { client, answered } => world.look(config, client, answered),
-            Action::Event(client) => world.event(config, client),
-            Action::KeepAlive { client, answered } => world.keep_alive(config, client, answered),
+            Action::Acquire(client) => system.acquire(config, client),
+            Action::Look { client, answered } => system.look(config, client, answered),
+            Action::Event(client) => system.event(config, client),
+            Action::KeepAlive { client, answered } => system.keep_alive(config, client, answered),
             Action::Drop(client) => {
-                let state = world.client_mut(client);
-                state.debts.extend(state.id());
+                let state = system.client_mut(client);
+                state.pending_leaves.extend(state.id());
                 state.phase = Phase::Idle;
             }
             Action::Forget(client) => {
-                let state = world.client_mut(client);
-                let id = state.id().filter(|_| !config.leaves_out(Hole::Pr09));
+                let state = system.client_mut(client);
+                let id = state.id().filter(|_| !config.leaves_out(Mutation::Pr09));
                 state.forgotten.extend(id.map(|id| (id, config.ttl)));
                 state.phase = Phase::Idle;
             }
             Action::Lapse(client) => {
-                let state = world.client_mut(client);
+                let state = system.client_mut(client);
                 if let Phase::Holding { id, valid: 0, .. } = state.phase {
-                    state.debts.push(id);
+                    state.pending_leaves.push(id);
                     state.phase = Phase::Idle;
                 }
                 let (over, left) = state.forgotten.iter().partition(|(_, timer)| *timer == 0);
                 let _: &Vec<(Id, u8)> = &over;
-                state.debts.extend(over.into_iter().map(|(id, _)| id));
+                state.pending_leaves.extend(over.into_iter().map(|(id, _)| id));
                 state.forgotten = left;
             }
             Action::Leave { client, answered } => {
-                let id = world.client(client).debts[0];
-                world.delete(id);
+                let id = system.client(client).pending_leaves[0];
+                system.delete(id);
                 if answered {
-                    world.client_mut(client).debts.remove(0);
+                    system.client_mut(client).pending_leaves.remove(0);
                 }
             }
-            Action::Revoke(client) => world.end_session(client),
-            Action::Crash(client) => *world.client_mut(client) = Client::default(),
-            Action::Evict(id) => world.evict(id),
-            Action::Tick => world.tick(config),
+            Action::Revoke(client) => system.end_session(client),
+            Action::Crash(client) => *system.client_mut(client) = Client::default(),
+            Action::Evict(id) => system.evict(id),
+            Action::Tick => system.tick(config),
         }
     }
 }

@@ -1,0 +1,203 @@
+//! [`run_turn`]: one turn of one system, and [`TurnResult`]: what was measured.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    analysis::Analysis,
+    driver::now,
+    driver_process::DriverProcess,
+    protocol::{Contend, Grant, Kind, Pairs, Request, Response},
+    results::Figures,
+    scenario::{Schedule, Work},
+};
+use crate::error::Result;
+
+/// The figures of a turn, and what was wrong.
+#[derive(Debug, Default)]
+pub(crate) struct TurnResult {
+    pub(crate) figures: Figures,
+    /// In nanoseconds.
+    pub(crate) latencies: Vec<u64>,
+    pub(crate) marks: Vec<String>,
+}
+
+/// How long a holder keeps the lock where the latency of hand-offs is measured: until all others wait.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// The contenders of [`Work::Shared`], and how many of them write.
+const SHARERS: usize = 32;
+const WRITERS: usize = 2;
+
+/// How contenders contend for one lock: its kind, their number, and how long a holder keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContentionRules {
+    pub(crate) kind: Kind,
+    pub(crate) contenders: usize,
+    pub(crate) hold: Duration,
+}
+
+/// Runs one turn of a scenario that is run in rounds.
+pub(crate) async fn run_turn(
+    work: Work,
+    team: &mut [DriverProcess],
+    name: &str,
+    schedule: &Schedule,
+) -> Result<TurnResult> {
+    match work {
+        Work::Pairs { tasks } => pairs(team, name, tasks, schedule).await,
+        Work::HandOff { contenders, .. } => {
+            let rules = ContentionRules { kind: Kind::Mutex, contenders, hold: HOLD };
+            let mut turn = contend(team, name, rules, schedule).await?;
+            // The rate is that of holders that do not keep the lock.
+            let quick = ContentionRules { hold: Duration::ZERO, ..rules };
+            let rate = contend(team, &format!("{name}-rate"), quick, schedule).await?;
+            turn.figures.extend(rate.figures.into_iter().filter(|(figure, _)| figure == "per_s"));
+            turn.marks.extend(rate.marks);
+            Ok(turn)
+        }
+        Work::Shared { kind } => {
+            contend(team, name, ContentionRules { kind, contenders: SHARERS, hold: HOLD }, schedule).await
+        }
+        Work::Costs { .. } | Work::Takeover | Work::Held { .. } => Err("it is not done in rounds".into()),
+    }
+}
+
+async fn pairs(
+    team: &mut [DriverProcess],
+    name: &str,
+    tasks: usize,
+    schedule: &Schedule,
+) -> Result<TurnResult> {
+    let run_ms = u64::try_from(schedule.turn.as_millis())?;
+    let request = Request::Pairs(Pairs { name: name.to_owned(), tasks, run_ms, count: 0 });
+    let driver = team.first_mut().ok_or("no driver runs")?;
+    let Response::Pairs { count, ns, latencies } =
+        driver.ask(&request, schedule.turn + schedule.grace).await?
+    else {
+        return Err("its driver did not answer with pairs".into());
+    };
+    let per_s = count as f64 / Duration::from_nanos(ns.max(1)).as_secs_f64();
+    let mut figures = percentiles(&latencies);
+    figures.insert("per_s".to_owned(), per_s);
+    Ok(TurnResult { figures, latencies, marks: Vec::new() })
+}
+
+/// All processes of a system contend for one lock.
+pub(crate) async fn contend(
+    team: &mut [DriverProcess],
+    name: &str,
+    rules: ContentionRules,
+    schedule: &Schedule,
+) -> Result<TurnResult> {
+    let processes = team.len();
+    // By then all drivers have their request and have made their locks.
+    let start = Duration::from_millis(60) + Duration::from_micros(500) * u32::try_from(rules.contenders)?;
+    let start_ns = now() + u64::try_from(start.as_nanos())?;
+    let until_ns = start_ns + u64::try_from(schedule.turn.as_nanos())?;
+    for (process, driver) in team.iter_mut().enumerate() {
+        driver
+            .tell(&Request::Contend(Contend {
+                name: name.to_owned(),
+                kind: rules.kind,
+                tasks: rules.contenders / processes + usize::from(process < rules.contenders % processes),
+                writers: WRITERS,
+                process,
+                processes,
+                hold_us: u64::try_from(rules.hold.as_micros())?,
+                start_ns,
+                until_ns,
+            }))
+            .await?;
+    }
+    let (mut grants, mut passed, mut lost) = (Vec::new(), Vec::new(), 0);
+    for driver in team {
+        match driver.response(start + schedule.turn + schedule.grace).await? {
+            Response::Contended { grants: some, lost: of_them } => {
+                grants.extend(some);
+                lost += of_them;
+            }
+            Response::Passed { latencies } => passed.extend(latencies),
+            _ => return Err("its driver did not answer with tenures".into()),
+        }
+    }
+    if passed.is_empty() { Ok(lock_turn(&grants, rules, lost)) } else { Ok(message_turn(passed, schedule)) }
+}
+
+/// The figures of a floor: of its messages.
+fn message_turn(latencies: Vec<u64>, schedule: &Schedule) -> TurnResult {
+    let mut figures = percentiles(&latencies);
+    figures.insert("per_s".to_owned(), latencies.len() as f64 / schedule.turn.as_secs_f64());
+    figures.insert("tenures".to_owned(), latencies.len() as f64);
+    TurnResult { figures, latencies, marks: Vec::new() }
+}
+
+/// The figures of a lock.
+fn lock_turn(grants: &[Grant], rules: ContentionRules, lost: u64) -> TurnResult {
+    let analysis = Analysis::new(grants, rules.contenders);
+    let hand_offs = analysis.hand_offs().into_iter().filter_map(|one| u64::try_from(one.as_nanos()).ok());
+    let latencies: Vec<u64> = if rules.kind == Kind::Mutex { hand_offs.collect() } else { Vec::new() };
+    let mut figures = percentiles(&latencies);
+    let fairness = analysis.fairness();
+    let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
+    put("tenures", analysis.len() as f64);
+    put("jain", fairness.jain);
+    put("overtaken", fairness.overtaken as f64);
+    put("own_percent", fairness.own);
+    put("starved", fairness.starved as f64);
+    if let Some(rate) = analysis.changes_per_second() {
+        put("per_s", rate);
+    }
+    let mut marks = Vec::new();
+    if analysis.overlaps(rules.kind) > 0 {
+        marks.push("OVERLAP: two had it at once who may not".to_owned());
+    }
+    if lost > 0 {
+        marks.push("LOST a lock that was held".to_owned());
+    }
+    TurnResult { figures, latencies, marks }
+}
+
+fn percentiles(latencies: &[u64]) -> Figures {
+    let at = distribution(latencies, &[50.0, 99.0]);
+    at.into_iter()
+        .zip(["p50_us", "p99_us"])
+        .map(|((_, value), name)| (name.to_owned(), value))
+        .collect::<BTreeMap<_, _>>()
+}
+
+/// For each percent, the latency in microseconds that so many percent do not exceed. Empty without latencies.
+pub(crate) fn distribution(latencies: &[u64], percents: &[f64]) -> Vec<(f64, f64)> {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+    let at = |percent: f64| {
+        let place = (percent / 100.0 * last as f64).round();
+        #[allow(clippy::cast_sign_loss, reason = "percents are not negative")]
+        let value = sorted[(place as usize).min(last)];
+        (percent, value as f64 / 1000.0)
+    };
+    percents.iter().copied().map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_in_which_two_hold_a_lock_at_once_is_marked() {
+        let rules = ContentionRules { kind: Kind::Mutex, contenders: 2, hold: HOLD };
+        let clean = [Grant(0, 0, 10, 1_000, 0), Grant(1, 5, 1_500, 2_000, 0)];
+        let turn = lock_turn(&clean, rules, 0);
+        assert_eq!((turn.latencies.as_slice(), turn.marks.len()), ([500].as_slice(), 0));
+        let overlapping = [Grant(0, 0, 10, 1_000, 0), Grant(1, 5, 999, 2_000, 0)];
+        assert!(lock_turn(&overlapping, rules, 0).marks[0].starts_with("OVERLAP"));
+        assert!(lock_turn(&clean, rules, 1).marks[0].starts_with("LOST"));
+    }
+
+    #[test]
+    fn a_distribution_is_in_microseconds_and_empty_without_latencies() {
+        let latencies: Vec<u64> = (0..=100).map(|i| i * 1000).collect();
+        assert_eq!(distribution(&latencies, &[0.0, 50.0, 100.0]), [(0.0, 0.0), (50.0, 50.0), (100.0, 100.0)]);
+        assert!(distribution(&[], &[50.0]).is_empty());
+    }
+}

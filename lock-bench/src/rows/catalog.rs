@@ -1,0 +1,29 @@
+//! [`all`]: the measurements that there are.
+
+use super::{
+    commands, figure::RowSpec, handoff, held, measurement::Measurement, pair, rival, takeover, throughput,
+    waiters,
+};
+use crate::store::StoreKind;
+
+/// All measurements, in the order of the table.
+pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
+    vec![
+        Box::new(pair::Pair),
+        Box::new(rival::RivalPair::BUILT_IN),
+        Box::new(rival::RivalPair::CURATOR),
+        Box::new(throughput::Throughput),
+        Box::new(handoff::HandOff::IN_PROCESS),
+        Box::new(handoff::HandOff::BETWEEN_PROCESSES),
+        Box::new(handoff::HandOff::UNDER_LOAD),
+        Box::new(commands::Commands),
+        Box::new(takeover::Takeover),
+        Box::new(waiters::Waiters),
+        Box::new(held::Held),
+    ]
+}
+
+/// The rows of these measurements on a store.
+pub(crate) fn specs(measurements: &[Box<dyn Measurement>], store: StoreKind) -> Vec<RowSpec> {
+    measurements.iter().flat_map(|measurement| measurement.rows(store)).collect()
+}

@@ -1,0 +1,142 @@
+//! [`Progress`]: a subscriber of the library's traces that tells the user what matters.
+
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use distlock::EntryId;
+use distlock::sync::Mutex;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use crate::{outage_throttle::OutageThrottle, output::Output, render};
+
+/// It relies on the names of events and fields that `distlock::telemetry` promises.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    output: Output,
+    own: OwnEntry,
+    spans: AtomicU64,
+    outages: Mutex<OutageThrottle>,
+}
+
+/// The id of our own entry in the queue, once it is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
+
+impl OwnEntry {
+    pub(crate) fn known(&self) -> Option<EntryId> {
+        *self.0.lock()
+    }
+
+    fn set(&self, entry: EntryId) {
+        *self.0.lock() = Some(entry);
+    }
+}
+
+impl Progress {
+    /// Subscribes for as long as the process lives. A process takes one lock.
+    pub(crate) fn subscribe(output: &Output) -> OwnEntry {
+        let own = OwnEntry::default();
+        let progress = Self {
+            output: output.clone(),
+            own: own.clone(),
+            spans: AtomicU64::new(1),
+            outages: Mutex::default(),
+        };
+        // Nothing else in this program sets one.
+        let _ = tracing::subscriber::set_global_default(progress);
+        own
+    }
+
+    fn report(&self, fields: &Fields) {
+        let name = &fields.name;
+        match fields.message.as_str() {
+            "lock suspect" => {
+                let left = render::duration(Duration::from_millis(fields.remaining_ms));
+                self.output.timed_line(format!(
+                    "a renewal of `{name}` failed; it is held for {left} more, and tried again"
+                ));
+            }
+            "lock recovered" => self.output.timed_line(format!("`{name}` is renewed again")),
+            "place lost" => {
+                self.output
+                    .timed_line(format!("the place in the queue of `{name}` was lost; waiting at its end"));
+            }
+            "store away" => {
+                let mut outages = self.outages.lock();
+                if outages.should_report(Instant::now()) {
+                    self.output
+                        .timed_line(format!("the store does not answer, trying again ({})", fields.error));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Subscriber for Progress {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "distlock" && *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        if let Ok(entry) = fields.entry.parse() {
+            self.own.set(entry);
+        }
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.report(&fields);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    name: String,
+    entry: String,
+    error: String,
+    remaining_ms: u64,
+}
+
+impl Visit for Fields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "remaining_ms" {
+            self.remaining_ms = value;
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = match field.name() {
+            "message" => &mut self.message,
+            "name" => &mut self.name,
+            "entry" => &mut self.entry,
+            "error" => &mut self.error,
+            _ => return,
+        };
+        *text = format!("{value:?}");
+    }
+}

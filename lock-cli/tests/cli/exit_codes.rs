@@ -1,0 +1,101 @@
+//! Exit codes, status files and errors as JSON.
+
+use std::fs;
+
+use crate::{
+    process::{answered, holding, outcome},
+    store::Store,
+};
+
+#[test]
+fn every_code_of_ours_can_be_chosen() {
+    let store = Store::redis();
+    let port = store.address().port().to_string();
+    let _holder = holding(&store.url, "a", &[]);
+    let url = store.url.as_str();
+    let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
+    for (url, args, code) in [
+        (url, &["--exit", "busy=0", "-n", "true"][..], 0),
+        (url, &["--exit", "busy=3,lost=4", "-w", "0.1", "true"], 3),
+        // A busy code that is equal to that of a lost lock is not replaced by `lost`.
+        (url, &["--exit", "busy=79,lost=4", "-n", "true"], 79),
+        (url, &["--exit", "kind=5", "--shared", "-n", "true"], 5),
+        (nowhere, &["--exit", "busy=0,unavailable=6", "true"], 6),
+    ] {
+        let ended = answered(|| outcome(url, &[&["run", "a"], args].concat()));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+    }
+    let lost = outcome(&store.url, &["run", "b", "--exit", "lost=7", "redis-cli", "-p", &port, "flushall"]);
+    assert_eq!((lost.code, lost.stdout.as_str()), (Some(7), "OK\n"), "{lost:?}");
+    // A code of the command is never replaced.
+    let own = outcome(&store.url, &["run", "b", "--exit", "busy=0,lost=0,unavailable=0", "-c", "exit 79"]);
+    assert_eq!(own.code, Some(79), "{own:?}");
+}
+
+#[test]
+fn codes_that_are_wrong_are_told_with_the_names_there_are() {
+    let store = Store::any();
+    for codes in ["late=3", "busy=256", "busy"] {
+        let told = outcome(&store.url, &["run", "a", "--exit", codes, "true"]);
+        assert!(
+            told.code == Some(64) && told.stderr.contains("names are busy, unavailable, lost"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_status_file_tells_the_codes_of_the_command_from_ours() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status");
+    let path = file.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let ended = outcome(&store.url, &[&["run", "a", "--status-file", path], args].concat());
+        (ended.code, fs::read_to_string(&file).unwrap())
+    };
+    assert_eq!(run(&["-c", "exit 75"]), (Some(75), "command 75\n".to_owned()));
+    assert_eq!(run(&["-c", "kill -9 $$"]), (Some(137), "command 137\n".to_owned()));
+    // The file is emptied at the start: if distlock is killed, the last status does not stay.
+    let line = format!("wc -c < {path}");
+    let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
+    assert_eq!(size.stdout.trim(), "0", "{size:?}");
+    let _holder = holding(&store.url, "a", &[]);
+    assert_eq!(run(&["-n", "true"]), (Some(75), "busy 75\n".to_owned()));
+    assert_eq!(run(&["-n", "-E", "0", "true"]), (Some(0), "busy 0\n".to_owned()));
+    let nowhere = outcome(&store.url, &["run", "a", "--status-file", "/nonexistent/status", "true"]);
+    assert!(
+        nowhere.code == Some(64) && nowhere.stderr.contains("--status-file cannot be written to"),
+        "{nowhere:?}"
+    );
+}
+
+#[test]
+fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
+    let store = Store::any();
+    let _holder = holding(&store.url, "a", &[]);
+    for (args, code) in [(&["show", "-q", "a"][..], 0), (&["-q", "show", "b", "--json"], 1)] {
+        let shown = outcome(&store.url, args);
+        let told = (shown.code, shown.stdout.as_str(), shown.stderr.as_str());
+        assert_eq!(told, (Some(code), "", ""), "{args:?}");
+    }
+}
+
+/// The error is on the standard error alone.
+#[test]
+fn a_program_that_reads_json_gets_errors_as_json() {
+    let store = Store::any();
+    let _holder = holding(&store.url, "a", &[]);
+    let busy = outcome(&store.url, &["hold", "a", "-n", "--exit", "busy=9", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&busy.stderr).expect("one line of JSON");
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(9), ""), "{busy:?}");
+    assert_eq!(told["error"], "lock `a` is busy", "{told}");
+    assert_eq!(told["kind"], "busy", "{told}");
+    assert_eq!(told["code"], 9, "{told}");
+    assert!(told["try"].as_str().is_some_and(|hint| hint.contains("distlock show a")), "{told}");
+
+    let away = outcome("redis://127.0.0.1:1?connect_timeout=500ms", &["list", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&away.stderr).expect("one line of JSON");
+    assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
+    assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
+}

@@ -1,0 +1,15 @@
+//! The bounds of what is given. They stand by themselves because the errors name them, which the types that check them return.
+
+use std::time::Duration;
+
+/// The shortest ttl that is taken: 100 ms.
+pub const MIN_TTL: Duration = Duration::from_millis(100);
+
+/// The longest ttl that is taken: 24 h.
+pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The largest limit of a semaphore.
+pub(crate) const MAX_PERMITS: u32 = i32::MAX as u32;
+
+/// The longest label in bytes.
+pub(crate) const MAX_LABEL: usize = 256;

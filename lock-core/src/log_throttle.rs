@@ -1,0 +1,122 @@
+//! [`LogThrottle`]: what happens again and again, in at most one line for each cause and second.
+
+use std::{
+    collections::{HashMap, hash_map},
+    fmt,
+    hash::Hash,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate, sync::Mutex};
+
+/// How long a cause is silent after a line.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Logs what happens to many waiters, locks or connections at the same time as one line. The first event is logged at once. Those within a
+/// second after a line are counted, and logged as one line, that of the last of them, when the second is over.
+///
+/// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
+/// or a connection: causes are kept until this is dropped. Clones share what they have logged.
+///
+/// ```
+/// use lock_core::{Keeper, LogThrottle};
+///
+/// let lines: LogThrottle<&str> = LogThrottle::new(&Keeper::shared());
+/// for session in 1..=3 {
+///     // Logs the first, and a second later the third, with `times=2`.
+///     lines.note("not proved", move |times| tracing::warn!(session, times, "a session is not proved alive"));
+/// }
+/// ```
+///
+/// ### To ensure correctness
+/// [`note`](Self::note) runs the code of a log subscriber: nothing may be locked that it could come back for.
+pub struct LogThrottle<C>(Arc<Inner<C>>);
+
+struct Inner<C> {
+    clock: Arc<dyn Clock>,
+    /// Weak, because a hold that outlives its guard must not keep the thread.
+    keeper: WeakKeeper,
+    causes: Mutex<HashMap<C, Said>>,
+}
+
+struct Said {
+    at: BootTime,
+    /// What came since: how to log the last event, and how many there were.
+    more: Option<(Tell, u64)>,
+}
+
+type Tell = Box<dyn FnOnce(Option<u64>) + Send>;
+
+impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
+    /// Nothing is logged yet. The keeper's clock counts the seconds, and its thread logs what was counted; it is not kept alive
+    /// by this.
+    #[must_use]
+    pub fn new(keeper: &Keeper) -> Self {
+        let (clock, keeper) = (Arc::clone(keeper.clock()), keeper.downgrade());
+        Self(Arc::new(Inner { clock, keeper, causes: Mutex::default() }))
+    }
+
+    /// Logs an event, now or together with others of that cause. `tell` writes the line, and receives for how many events it stands, if
+    /// they are more than one: the value of the field `times`. A panic in it goes no further.
+    pub fn note(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
+        let now = self.0.clock.now();
+        let mut causes = self.0.causes.lock();
+        let said = match causes.entry(cause.clone()) {
+            hash_map::Entry::Occupied(said) => said.into_mut(),
+            hash_map::Entry::Vacant(nothing) => {
+                nothing.insert(Said { at: now, more: None });
+                drop(causes);
+                return isolate(|| tell(None));
+            }
+        };
+        let (before, counted) = (said.more.take(), said.at + PAUSE);
+        let times = before.as_ref().map_or(0, |(_, times)| *times) + 1;
+        if now >= counted {
+            said.at = now;
+            drop(causes);
+            return isolate(|| tell(many(times)));
+        }
+        said.more = Some((Box::new(tell), times));
+        drop(causes);
+        if before.is_none() {
+            self.tell_the_rest(cause, counted);
+        }
+    }
+
+    /// Has the keeper log what is counted, because no other event may follow.
+    fn tell_the_rest(&self, cause: C, at: BootTime) {
+        // Without a keeper no other event can follow.
+        let Some(keeper) = self.0.keeper.upgrade() else { return };
+        let (lines, pause, kept) = (Arc::downgrade(&self.0), keeper.sleep_until(at), keeper.clone());
+        keeper.spawn(async move {
+            pause.await;
+            // The keeper is kept until here: without it the pause would not end.
+            drop(kept);
+            let Some(lines) = lines.upgrade() else { return };
+            let mut causes = lines.causes.lock();
+            let Some(said) = causes.get_mut(&cause) else { return };
+            let Some((tell, times)) = said.more.take() else { return };
+            said.at = lines.clock.now();
+            drop(causes);
+            isolate(|| tell(many(times)));
+        });
+    }
+}
+
+/// For how many events a line stands, if they are more than one.
+fn many(times: u64) -> Option<u64> {
+    (times > 1).then_some(times)
+}
+
+impl<C> Clone for LogThrottle<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C> fmt::Debug for LogThrottle<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogThrottle").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! [`ContentionCache`]: which queues are contended.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use lock_core::sync::Mutex;
+use lock_core::{BootTime, Keeper};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::client::timeout_at;
+
+/// So many names are told apart, more or less.
+const NAMES: u64 = 1024;
+
+/// At most so many reads of one queue are under way at once. Each takes etcd the longer the more stand there, and it answers them
+/// one by one: of a thousand that came together the last would be answered after its time limit, and be sent again.
+const MAX_CONCURRENT_READS: usize = 16;
+
+/// What is known of queues, so that the next request is made for that.
+///
+/// It is about speed only: a client that is wrong about a queue sends one transaction more, or one that is longer than
+/// needed. So names may share an entry, and nothing is kept for a name.
+pub(crate) struct ContentionCache {
+    entries: Box<[QueueContention]>,
+    hashes: RandomState,
+}
+
+/// What is known of one name.
+pub(crate) struct QueueContention {
+    /// Whether its queue was not empty when it was last seen.
+    contended: AtomicBool,
+    reads: Semaphore,
+    /// When a read was last answered.
+    last_answer: Mutex<BootTime>,
+}
+
+impl ContentionCache {
+    pub(crate) fn new() -> Self {
+        let unknown = || QueueContention {
+            contended: AtomicBool::new(false),
+            reads: Semaphore::new(MAX_CONCURRENT_READS),
+            last_answer: Mutex::new(BootTime::new(Duration::ZERO)),
+        };
+        Self { entries: (0..NAMES).map(|_| unknown()).collect(), hashes: RandomState::new() }
+    }
+
+    /// What is known of a name.
+    pub(crate) fn at(&self, name: &str) -> &QueueContention {
+        // A hash is as good in its last bits.
+        &self.entries[(self.hashes.hash_one(name) % NAMES) as usize]
+    }
+}
+
+impl QueueContention {
+    /// Whether the queue was not empty when it was last seen.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of whether the queue is empty.
+    pub(crate) fn set_contended(&self, contended: bool) {
+        // Mostly nothing changes, and what is only read stays in everybody's cache.
+        if self.is_contended() != contended {
+            self.contended.store(contended, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for a permit to read the queue, as long as reads are answered. If none was for `patience`, the caller reads
+    /// without one, and finds out what is wrong.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub(crate) async fn read_permit(&self, keeper: &Keeper, patience: Duration) -> ReadPermit<'_> {
+        let grant = |permit| ReadPermit { contention: self, keeper: keeper.clone(), permit };
+        if let Ok(permit) = self.reads.try_acquire() {
+            return grant(Some(permit));
+        }
+        let mut until = keeper.now() + patience;
+        loop {
+            if let Some(permit) = timeout_at(keeper, until, self.reads.acquire()).await {
+                // Nobody closes it.
+                return grant(permit.ok());
+            }
+            let patient_until = *self.last_answer.lock() + patience;
+            if patient_until <= keeper.now() {
+                return grant(None);
+            }
+            until = patient_until;
+        }
+    }
+}
+
+/// A permit to read a queue.
+pub(crate) struct ReadPermit<'a> {
+    contention: &'a QueueContention,
+    keeper: Keeper,
+    /// Given back when it is dropped. `None` after too long a wait.
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl ReadPermit<'_> {
+    /// The read was answered.
+    pub(crate) fn mark_answered(self) {
+        if self.permit.is_none() {
+            return;
+        }
+        *self.contention.last_answer.lock() = self.keeper.now();
+    }
+}
+
+impl fmt::Debug for ContentionCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let contended = self.entries.iter().filter(|queue| queue.is_contended()).count();
+        f.debug_struct("ContentionCache").field("contended", &contended).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_as_it_was_seen_last_and_free_before() {
+        let cache = ContentionCache::new();
+        assert!(!cache.at("a").is_contended());
+        cache.at("a").set_contended(true);
+        assert!(cache.at("a").is_contended());
+        cache.at("a").set_contended(false);
+        assert!(!cache.at("a").is_contended());
+    }
+
+    #[test]
+    fn hardly_any_two_names_share_an_entry() {
+        let cache = ContentionCache::new();
+        cache.at("a").set_contended(true);
+        let shared = (0..1000).filter(|i| cache.at(&format!("b {i}")).is_contended()).count();
+        assert!(shared < 20, "{shared} of 1000");
+    }
+
+    #[tokio::test]
+    async fn a_read_waits_for_its_permit_while_others_are_answered_and_no_longer() {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let (cache, keeper) = (ContentionCache::new(), Keeper::start().unwrap());
+        let contention = cache.at("a");
+        let mut permits = Vec::new();
+        for _ in 0..MAX_CONCURRENT_READS {
+            permits.push(contention.read_permit(&keeper, PATIENCE).await);
+        }
+        let started = Instant::now();
+        let answering = async {
+            for _ in 0..4 {
+                tokio::time::sleep(PATIENCE / 2).await;
+                *contention.last_answer.lock() = keeper.now();
+            }
+        };
+        let (without, ()) = tokio::join!(contention.read_permit(&keeper, PATIENCE), answering);
+        assert!(without.permit.is_none());
+        assert!(started.elapsed() >= PATIENCE * 2 + PATIENCE, "not while reads were answered");
+        permits.pop();
+        assert!(contention.read_permit(&keeper, PATIENCE).await.permit.is_some());
+    }
+}

@@ -1,0 +1,386 @@
+//! Entering a queue, and looking again.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::CompareOp;
+use futures_util::future::join;
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Holder, Standing, WaitMode,
+};
+
+use super::{
+    contention::{QueueContention, ReadPermit},
+    creation::{Created, Creation, Refusal, read_create},
+};
+use crate::{
+    Etcd,
+    error::{Cause, Failure},
+    notify::{ConfirmedHints, Subscription},
+    queue::{self, QueueView},
+    session::{Member, delete},
+};
+
+/// How often a create is tried again that was refused for a reason that is over. Each time another entry got through.
+const MAX_CREATES: usize = 32;
+
+/// How often a waiter looks again before it waits, because somebody left while it prepared to. Each time somebody did.
+const MAX_LOOKS: usize = 16;
+
+/// A waiter looks again at least this often: etcd has lost events (F13, H75).
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// More keys than these are looked at with the whole queue: etcd takes 128 operations.
+const MAX_CHECKED: usize = 100;
+
+/// A queue that is no longer than this is looked at as a whole: what that takes grows with its length.
+const SHORT_QUEUE: u64 = 16;
+
+/// What follows a create that was refused.
+enum AfterRefusal {
+    Standing(Standing),
+    /// Nobody came after this revision, and there was room then.
+    Again(Option<i64>),
+}
+
+/// What another look showed.
+enum LookResult {
+    /// Nothing that the waiter does not know.
+    Unchanged(Subscription),
+    Changed(QueueView),
+}
+
+impl Etcd {
+    pub(crate) async fn create(&self, entry: &Entry, wait: WaitMode) -> Result<Standing, BackendError> {
+        if self.sessions.has_tombstone(entry.id) {
+            return Ok(Standing::Gone);
+        }
+        // What is rarely needed is boxed, here and below, so that it is not part of every acquisition's future.
+        let reserved = self.sessions.reserve(entry);
+        let joined = if reserved.is_some() { reserved } else { Box::pin(self.sessions.join(entry)).await? };
+        let Some(member) = joined else { return Ok(Standing::Gone) };
+        let contention = self.contention.at(entry.name.as_str());
+        let mut none_since = None;
+        for _ in 0..MAX_CREATES {
+            // A queue that has to be counted was not empty.
+            let alone = none_since.is_none() && !contention.is_contended();
+            let permit = if alone { None } else { Some(Box::pin(self.read_permit(contention)).await) };
+            let sent = self.keeper.now();
+            let creation = Creation::new(&member, wait, none_since, sent);
+            // Whether this future is dropped or gets an error: it stays in doubt.
+            if !member.begin_create() {
+                return Ok(Standing::Gone);
+            }
+            let txn = || if alone { creation.in_empty_queue() } else { creation.in_any_queue() };
+            let created = match self.refresh_lease(&member) {
+                None => self.client.txn(txn).await,
+                Some(proof) => Box::pin(async { join(self.client.txn(txn), proof).await.0 }).await,
+            };
+            if let (Some(permit), Ok(_)) = (permit, &created.answer) {
+                permit.mark_answered();
+            }
+            let answered = !created.unanswered;
+            let created = match created.answer {
+                Ok(answer) => read_create(&member, &answer, alone, answered)
+                    .map_err(|failure| self.backend_error(failure))?,
+                Err(failure) => {
+                    if answered {
+                        member.create_answered(None);
+                    }
+                    return self.not_created(&member, failure);
+                }
+            };
+            match created {
+                Created::Put(view) => {
+                    contention.set_contended(view.ahead != Some(0));
+                    return match self.grant_at_once(&member, &view, sent) {
+                        Some(standing) => Ok(standing),
+                        None => Box::pin(self.judge_first_view(&member, view)).await,
+                    };
+                }
+                // Whatever it is, the other transaction tells.
+                Created::NotEmpty => contention.set_contended(true),
+                Created::Refused(refusal) => match Box::pin(self.refused(&member, refusal, wait)).await? {
+                    AfterRefusal::Standing(standing) => return Ok(standing),
+                    AfterRefusal::Again(since) => none_since = since,
+                },
+            }
+        }
+        let overtaken = format!("{MAX_CREATES} others came first, one after the other");
+        Err(self.backend_error(Failure::new(Kind::Unavailable, overtaken)))
+    }
+
+    /// The standing of an entry that was put, where nothing more has to be asked.
+    fn grant_at_once(&self, member: &Member, view: &QueueView, sent: BootTime) -> Option<Standing> {
+        let token = view.revision;
+        member.set_position(token, view.ahead);
+        if !member.refresh(sent) {
+            return Some(Standing::Gone);
+        }
+        let granted = view.admits(member.entry.claim) && self.is_fresh(member);
+        granted.then(|| self.admitted(member, token))
+    }
+
+    /// The same where something has to be asked.
+    async fn judge_first_view(
+        &self,
+        member: &Arc<Member>,
+        view: QueueView,
+    ) -> Result<Standing, BackendError> {
+        let place = view.revision;
+        let view = self.look_further(member, view).await?;
+        self.judge(member, place, view).await
+    }
+
+    fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
+        // Nothing can be created under it any more.
+        if failure.cause() == Cause::LeaseGone {
+            member.session.mark_doubtful();
+            return Ok(Standing::Gone);
+        }
+        self.sessions.mark_gone(member);
+        Err(failure.into())
+    }
+
+    async fn refused(
+        &self,
+        member: &Arc<Member>,
+        refusal: Refusal,
+        wait: WaitMode,
+    ) -> Result<AfterRefusal, BackendError> {
+        if let Some(token) = refusal.own {
+            // An earlier request did it. Who came later is not ahead (PR17).
+            let look = self.look(member, FencingToken::new(token.unsigned_abs()));
+            return look.await.map(AfterRefusal::Standing);
+        }
+        if let Some(place) = refusal.leftover {
+            // Under our own lease, and nobody knows it: it is left over from something that was cut short.
+            delete(&self.client, &member.key, CompareOp::Equal, place).await?;
+            return Ok(AfterRefusal::Again(None));
+        }
+        if let Some(mismatch) = refusal.mismatch {
+            self.sessions.keep_out(member).await?;
+            return Err(self.backend_error(mismatch));
+        }
+        if let Some((_, set_at)) = member.tombstone_key().filter(|(_, set_at)| *set_at != refusal.tombstone) {
+            // A leave in doubt has set it meanwhile. A tombstone that is gone was not set.
+            if refusal.tombstone < set_at {
+                member.session.abandon();
+            }
+            return Ok(AfterRefusal::Standing(Standing::Gone));
+        }
+        let view = match refusal.view {
+            Some(view) => Some(self.look_further(member, view).await?),
+            None => None,
+        };
+        match view {
+            Some(view) if view.admits(member.entry.claim) => Ok(AfterRefusal::Again(Some(view.revision))),
+            _ if wait == WaitMode::Try && refusal.busy => {
+                self.sessions.keep_out(member).await?;
+                Ok(AfterRefusal::Standing(Standing::Busy))
+            }
+            // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.
+            _ if member.session.key_guard(self.keeper.now()).is_some() => {
+                member.session.abandon();
+                Ok(AfterRefusal::Standing(Standing::Gone))
+            }
+            // What was in the way left between the compares and the look. That cannot be; asking again is right all the same.
+            _ => Ok(AfterRefusal::Again(None)),
+        }
+    }
+
+    /// Looks again from a place that was taken.
+    pub(crate) async fn look_again(
+        &self,
+        entry: &Entry,
+        token: FencingToken,
+    ) -> Result<Standing, BackendError> {
+        let now = self.keeper.now();
+        match self.sessions.find(entry.id).filter(|member| member.is_alive(now)) {
+            Some(member) => self.look(&member, token).await,
+            None => Ok(Standing::Gone),
+        }
+    }
+
+    async fn look(&self, member: &Arc<Member>, token: FencingToken) -> Result<Standing, BackendError> {
+        let place = i64::try_from(token.get()).unwrap_or(i64::MAX);
+        let sent = self.keeper.now();
+        let looked = match self.refresh_lease(member) {
+            None => self.look_if_needed(member, place).await,
+            Some(proof) => join(self.look_if_needed(member, place), proof).await.0,
+        };
+        // A proof that failed leaves the one before, which may do for a while.
+        let lives =
+            |seen| (member.refresh(sent) && member.session.is_alive(self.keeper.now())).then_some(seen);
+        match looked?.and_then(lives) {
+            None => Ok(Standing::Gone),
+            Some(LookResult::Unchanged(hints)) => Ok(self.waits(member, place, hints)),
+            Some(LookResult::Changed(view)) => {
+                member.set_position(place, view.ahead);
+                self.judge(member, place, view).await
+            }
+        }
+    }
+
+    /// A waiter that was told nothing looks whether it missed something. Whether the entries that it watches still stand tells as much
+    /// as the whole queue, and costs etcd the same however many wait.
+    async fn look_if_needed(
+        &self,
+        member: &Arc<Member>,
+        place: i64,
+    ) -> Result<Option<LookResult>, BackendError> {
+        if let Some((hints, watched)) = Subscription::again(self.watches.hub(), member.entry.id)
+            && self.still_standing(place, &watched).await?.is_some()
+        {
+            return Ok(Some(LookResult::Unchanged(hints)));
+        }
+        Ok(self.look_once(member, place).await?.map(LookResult::Changed))
+    }
+
+    /// Who is ahead of this place. `None` if the entry is not there, or has another place.
+    async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<QueueView>, BackendError> {
+        let claim = member.entry.claim;
+        let permit = self.read_permit(self.contention.at(member.entry.name.as_str())).await;
+        let answer =
+            self.client.txn(|| queue::look_again(&member.keys, claim, &member.key, place)).await.answer?;
+        permit.mark_answered();
+        match queue::read_view(&member.keys, claim, &answer).map_err(|failure| self.backend_error(failure))? {
+            (Some(found), mut view) if found == place => {
+                if view.more && view.holder.is_none() {
+                    let first =
+                        self.client.txn(|| queue::first_ahead(&member.keys, claim, place)).await.answer?;
+                    view.holder = queue::label_of_first(&first);
+                }
+                self.look_further(member, view).await.map(Some)
+            }
+            (found, _) => {
+                if found.is_none() && member.token().is_none_or(|token| token == place) {
+                    self.sessions.mark_gone(member);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sees the others of those ahead, where they count and one answer did not show all.
+    async fn look_further(&self, member: &Member, mut view: QueueView) -> Result<QueueView, BackendError> {
+        let claim = member.entry.claim;
+        while view.leaves_open(claim) {
+            let answer = self.client.txn(|| queue::look_further(&member.keys, claim, &view)).await.answer?;
+            view = queue::read_further(&member.keys, &answer, view)
+                .map_err(|failure| self.backend_error(failure))?;
+        }
+        Ok(view)
+    }
+
+    /// Whether the waiter and all entries that it watches stand where a look showed them: then the look holds for the returned revision
+    /// too. That costs etcd the same however many wait.
+    async fn still_standing(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
+        if watched.len() > MAX_CHECKED {
+            return Ok(None);
+        }
+        let answer = self.client.txn(|| queue::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
+        queue::all_stand(&answer, watched.len(), place).map_err(|failure| self.backend_error(failure))
+    }
+
+    /// A permit to read a queue.
+    async fn read_permit<'a>(&self, contention: &'a QueueContention) -> ReadPermit<'a> {
+        contention.read_permit(&self.keeper, self.config.command_timeout).await
+    }
+
+    /// The standing of a place that was seen. A waiter's watches are there before it is judged for good (C6).
+    async fn judge(
+        &self,
+        member: &Arc<Member>,
+        place: i64,
+        mut view: QueueView,
+    ) -> Result<Standing, BackendError> {
+        let claim = member.entry.claim;
+        if !self.is_fresh(member) {
+            let (session, age) = (&member.session, member.entry.ttl / 2);
+            let proved = session.prove(&self.client, age).await.is_ok();
+            if !proved && !session.is_alive(self.keeper.now()) {
+                return Ok(Standing::Gone);
+            }
+        }
+        if view.admits(claim) {
+            return Ok(self.admitted(member, place));
+        }
+        let id = member.entry.id;
+        let until = self.keeper.now() + self.config.command_timeout;
+        self.watches.wait_live(until).await;
+        let hub = self.watches.hub();
+        let hints = Subscription::new(hub, id, view.snapshot(place, claim, &member.key));
+        for _ in 0..MAX_LOOKS {
+            // Without watches the waiter polls, and is told when there are some.
+            let Some(since) = hub.watching_since(id, &self.keeper, until).await else { break };
+            if since <= view.revision {
+                hub.arm(id);
+                break;
+            }
+            // Something may have happened between the look and the watch (PR27): mostly to others. Where few stand it is cheap
+            // to see what, and saves a second question.
+            let watched = || view.snapshot(place, claim, &member.key).watched();
+            let still =
+                if view.length > SHORT_QUEUE { self.still_standing(place, &watched()).await? } else { None };
+            match still {
+                Some(revision) => view.revision = revision,
+                None => match self.look_once(member, place).await? {
+                    Some(again) => view = again,
+                    None => return Ok(Standing::Gone),
+                },
+            }
+            if view.admits(claim) {
+                return Ok(self.admitted(member, place));
+            }
+            hub.update(id, view.snapshot(place, claim, &member.key));
+        }
+        let ahead = member.set_position(place, view.ahead).unwrap_or(view.near.len() as u64);
+        member.set_seen(ahead, view.holder);
+        Ok(self.waits(member, place, hints))
+    }
+
+    /// The standing of a place that is admitted. The session may have ended while the answer was on its way, and the entry with
+    /// it; only entries that had been admitted before were told of that end.
+    fn admitted(&self, member: &Member, place: i64) -> Standing {
+        if !member.is_alive(self.keeper.now()) {
+            return Standing::Gone;
+        }
+        Standing::Admitted {
+            token: FencingToken::new(place.unsigned_abs()),
+            ttl: member.session.granted(),
+            valid_until: member.session.valid_until(member.entry.ttl),
+        }
+    }
+
+    fn waits(&self, member: &Member, place: i64, hints: Subscription) -> Standing {
+        let (ahead, label) = member.seen();
+        Standing::Waiting {
+            token: FencingToken::new(place.unsigned_abs()),
+            ttl: member.session.granted(),
+            valid_until: member.session.valid_until(member.entry.ttl),
+            ahead,
+            holder: Some(Holder::Ours { label }),
+            look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
+            hints: Box::pin(ConfirmedHints::new(hints, &self.client)),
+        }
+    }
+
+    /// Whether the session's last proof suffices for a grant: what is granted on a shared proof that is nearly over would be
+    /// lost in a moment, and the store has just answered. A lease of its own was asked for a proof with the look.
+    fn is_fresh(&self, member: &Member) -> bool {
+        let session = &member.session;
+        session.is_private() || self.keeper.now().since(session.proved()) <= member.entry.ttl / 2
+    }
+
+    /// What it takes that the session's last proof leaves two thirds of the entry's ttl. Where leases are long that is
+    /// nothing; one of an entry's own is extended by every look.
+    fn refresh_lease<'a>(
+        &'a self,
+        member: &'a Member,
+    ) -> Option<impl Future<Output = Result<(), Failure>> + Send + 'a> {
+        let session = &member.session;
+        let age = if session.is_private() { Duration::ZERO } else { member.entry.ttl / 3 };
+        let stale = self.keeper.now().since(session.proved()) > age;
+        stale.then(|| session.prove(&self.client, age))
+    }
+}

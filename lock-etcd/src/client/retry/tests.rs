@@ -1,0 +1,196 @@
+//! Requests whose answers are written here: what is sent again, where, and what is known then.
+
+use std::{
+    future::pending,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use etcd_client::Error;
+use futures_util::future::join_all;
+use lock_core::Keeper;
+use tonic::{Code, Status};
+
+use super::*;
+use crate::{EtcdConfig, client::Cluster};
+
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// What becomes of one sending.
+#[derive(Clone, Copy)]
+enum Fate {
+    Answered,
+    Refused(Code, &'static str),
+    Silent,
+}
+
+const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
+const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
+
+/// Sends one request over members that nobody has to answer for: as many as there are fates.
+async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Arc<ConnectionPool>) {
+    let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
+    let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
+    let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
+    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
+    for _ in fates {
+        // Nothing is connected before something is asked.
+        let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
+        pool.put(Channel::new(connected, "there".into(), 0));
+    }
+    let sent = AtomicUsize::new(0);
+    let answer = pool
+        .send_within(LIMIT, |_| {
+            let fate = fates.get(sent.fetch_add(1, Ordering::Relaxed)).copied();
+            async move {
+                match fate.unwrap_or(Fate::Silent) {
+                    Fate::Answered => Ok("done"),
+                    Fate::Refused(code, said) => Err(Error::GRpcStatus(Status::new(code, said))),
+                    Fate::Silent => pending().await,
+                }
+            }
+        })
+        .await;
+    (answer, sent.into_inner(), pool)
+}
+
+#[tokio::test]
+async fn what_is_answered_is_sent_once_and_certain() {
+    let (sent, times, _) = send(3, &[Fate::Answered, Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 1));
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer() {
+    for (code, said) in [
+        (Code::PermissionDenied, "etcdserver: permission denied"),
+        (Code::NotFound, "etcdserver: requested lease not found"),
+        (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+    ] {
+        let (sent, times, _) = send(3, &[Fate::Refused(code, said), Fate::Answered]).await;
+        assert!(sent.answer.is_err(), "{said}");
+        assert_eq!((sent.unanswered, times), (false, 1), "{said}");
+    }
+}
+
+/// What the server has done it has done, whether or not its answer could be read.
+#[tokio::test]
+async fn what_our_own_client_says_after_the_sending_is_no_answer() {
+    for (code, said) in [
+        (Code::OutOfRange, "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes"),
+        (Code::Unimplemented, "Content is compressed with `zstd` which isn't supported"),
+    ] {
+        let (sent, times, _) = send(3, &[Fate::Refused(code, said), Fate::Answered]).await;
+        assert!(sent.answer.is_err(), "{said}");
+        assert_eq!((sent.unanswered, times), (true, 1), "{said}");
+    }
+}
+
+/// E4: what was never sent leaves no doubt behind, and what broke does.
+#[tokio::test]
+async fn what_breaks_goes_elsewhere_at_once_and_may_have_been_carried_out() {
+    for (fate, unanswered) in [(BROKEN, true), (NOT_OPENED, false)] {
+        let (sent, times, _) = send(3, &[fate, Fate::Answered]).await;
+        assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", unanswered, 2));
+    }
+}
+
+/// An election drops what was proposed during it, and may also carry it out later.
+#[tokio::test]
+async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, _) =
+        send(1, &[Fate::Refused(Code::Unavailable, "etcdserver: request timed out"), Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
+    assert!(keeper.now().since(began) >= NOT_READY_DELAY);
+}
+
+#[tokio::test]
+async fn silence_of_the_only_member_ends_at_the_limit_with_its_connection() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, pool) = send(1, &[Fate::Silent]).await;
+    assert_eq!(*sent.answer.unwrap_err().kind(), Kind::TimedOut);
+    assert!(sent.unanswered && times == 1);
+    assert!(keeper.now().since(began) >= LIMIT);
+    assert!(pool.is_empty(), "a connection that does not answer gets no more requests");
+}
+
+/// Beside the first, which may still be answered, and may still be carried out.
+#[tokio::test]
+async fn a_silent_request_is_sent_to_another_member_in_a_third_of_its_time() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, _) = send(3, &[Fate::Silent, Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
+    // And before the limit, or there would be no answer.
+    assert!(keeper.now().since(began) >= LIMIT / 3);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
+    let (sent, times, pool) = send(
+        1,
+        &[Fate::Refused(Code::InvalidArgument, "etcdserver: revision of auth store is old"), Fate::Answered],
+    )
+    .await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
+    assert!(!pool.is_empty());
+}
+
+/// A pool to two members, and so many connections to each: first those to the first one.
+async fn pool_of_two(connections: usize) -> Arc<ConnectionPool> {
+    let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
+    let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
+    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
+    for endpoint in 0..2 {
+        for _ in 0..connections {
+            let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
+            pool.put(Channel::new(connected, "there".into(), endpoint));
+        }
+    }
+    pool
+}
+
+/// Else a stall of the cluster makes itself longer.
+#[tokio::test]
+async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
+    const REQUESTS: usize = 200;
+    let pool = pool_of_two(REQUESTS).await;
+    let (pool, sent) = (&pool, &AtomicUsize::new(0));
+    let late = || async move {
+        let answer = pool.send_within(LIMIT, |_| async {
+            sent.fetch_add(1, Ordering::Relaxed);
+            // Later than another one is sent, and before the limit.
+            pool.keeper.sleep_until(pool.keeper.now() + LIMIT / 2).await;
+            Ok("done")
+        });
+        answer.await.answer.unwrap()
+    };
+    join_all((0..REQUESTS).map(|_| late())).await;
+    let sent = sent.load(Ordering::Relaxed);
+    // Of each ten one, ten more at once, and each of these once more.
+    assert!((REQUESTS..REQUESTS + 2 * (REQUESTS / 10 + 10)).contains(&sent), "{sent} for {REQUESTS}");
+}
+
+/// As soon as one of them has shown that another member answers.
+#[tokio::test]
+async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
+    const REQUESTS: usize = 200;
+    let pool = pool_of_two(1).await;
+    let (pool, sent) = (&pool, &AtomicUsize::new(0));
+    let ask = || async move {
+        let answer = pool.send_within(LIMIT, |channel| {
+            let silent = channel.endpoint == 0;
+            async move {
+                sent.fetch_add(1, Ordering::Relaxed);
+                if silent { pending().await } else { Ok("done") }
+            }
+        });
+        answer.await
+    };
+    for answer in join_all((0..REQUESTS).map(|_| ask())).await {
+        assert_eq!((answer.answer.unwrap(), answer.unanswered), ("done", true));
+    }
+    assert_eq!(sent.load(Ordering::Relaxed), 2 * REQUESTS);
+}

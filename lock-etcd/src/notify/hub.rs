@@ -1,0 +1,336 @@
+//! [`WatchHub`]: who waits for which event.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Notifier};
+use tokio::sync::Notify;
+
+use super::{
+    hub_state::{Command, HubState, Wakeups},
+    wait_state::{GrantCondition, Presence, WaitState},
+};
+use crate::{
+    client::timeout_at,
+    queue::Snapshot,
+    session::{Session, SessionObserver},
+};
+
+/// The watch on evictions. The others have larger numbers.
+pub(super) const EVICTIONS: i64 = 1;
+
+/// What is told of a watch.
+#[derive(Clone, Copy, Debug)]
+enum WatchEvent {
+    /// It is there, and tells what comes after this revision.
+    Created(i64),
+    /// Its key was deleted, in this revision.
+    Deleted(i64),
+    /// The server has ended it.
+    Canceled,
+}
+
+/// The watches of this process, and the waiters and sessions that their events concern.
+#[derive(Default)]
+pub(crate) struct WatchHub {
+    state: Mutex<HubState>,
+    notifier: Notifier,
+    /// Told of each watch that is there, or that the server has ended.
+    created: Notify,
+}
+
+impl WatchHub {
+    /// Watches the entries that a waiter has seen ahead, and its own. The hints begin at once; they say only what is
+    /// certain once the snapshot is [good](Self::arm).
+    pub(super) fn listen(&self, entry: EntryId, snapshot: Snapshot) -> Hints {
+        let hints = self.notifier.listen(entry);
+        self.update(entry, snapshot);
+        if let Some(wait_state) = self.lock().waiters.get_mut(&entry) {
+            wait_state.listeners += 1;
+        }
+        hints
+    }
+
+    /// Watches what another look showed instead.
+    pub(crate) fn update(&self, entry: EntryId, snapshot: Snapshot) {
+        let mut state = self.lock();
+        let mut before = BTreeSet::new();
+        if let Some(wait_state) = state.waiters.get_mut(&entry) {
+            before = wait_state.keys();
+            wait_state.update(snapshot);
+        } else {
+            state.waiters.insert(entry, WaitState::new(snapshot));
+        }
+        let after = state.waiters.get(&entry).map(WaitState::keys).unwrap_or_default();
+        for key in before.difference(&after) {
+            state.unwatch_for(entry, key);
+        }
+        for key in after {
+            state.watch_for(entry, &key);
+        }
+    }
+
+    /// Waits until everything that the waiter saw is watched. Up to which revision its look has to reach so that nothing
+    /// was missed, or `None` if there is no watching now.
+    pub(crate) async fn watching_since(
+        &self,
+        entry: EntryId,
+        keeper: &Keeper,
+        until: BootTime,
+    ) -> Option<i64> {
+        // A watch that is not there. The last one, for they come in their order: then all are, mostly.
+        let mut missing: Option<Vec<u8>> = None;
+        loop {
+            let notify = {
+                let state = self.lock();
+                let wait_state = state.waiters.get(&entry)?;
+                if wait_state.broken || state.commands.is_none() {
+                    return None;
+                }
+                let awaits =
+                    |key: &Vec<u8>| state.watches.get(key).is_some_and(|watch| watch.since.is_none());
+                if missing.as_ref().is_none_or(|key| !awaits(key)) {
+                    let since = |key| state.watches.get(key).and_then(|watch| watch.since);
+                    let keys = wait_state.keys();
+                    match keys.iter().rev().find(|key| since(*key).is_none()) {
+                        Some(key) => missing = Some(key.clone()),
+                        None => return keys.iter().filter_map(since).max(),
+                    }
+                }
+                Arc::clone(&wait_state.notify)
+            };
+            // A permit that was given in between is kept.
+            timeout_at(keeper, until, notify.notified()).await?;
+        }
+    }
+
+    /// The snapshot is good: all its watches were there before it.
+    pub(crate) fn arm(&self, entry: EntryId) {
+        let hints = self.lock().waiters.get_mut(&entry).map(WaitState::arm).unwrap_or_default();
+        for hint in hints {
+            self.notifier.send(entry, hint);
+        }
+    }
+
+    /// What has to be true for a waiter to be admitted that was told that those ahead leave room. `None` if it is not: its own entry
+    /// has gone.
+    pub(super) fn grant_condition(&self, entry: EntryId) -> Option<GrantCondition> {
+        self.lock().waiters.get(&entry)?.grant_condition()
+    }
+
+    /// One more stream of hints for a waiter, and the keys that are watched for it. `None` if that would not do: somebody has left, or not
+    /// everything is watched though it could be.
+    pub(super) fn listen_again(&self, entry: EntryId) -> Option<(Hints, Vec<Vec<u8>>)> {
+        let hints = self.notifier.listen(entry);
+        let mut state = self.lock();
+        let none_is_watched = state.commands.is_none();
+        let wait_state = state.waiters.get_mut(&entry).filter(|wait_state| wait_state.is_unchanged())?;
+        if !(wait_state.is_watched() || wait_state.is_catching_up() || none_is_watched) {
+            return None;
+        }
+        wait_state.listeners += 1;
+        let keys = wait_state.snapshot.watched();
+        drop(state);
+        Some((hints, keys))
+    }
+
+    /// Watches the key of a session: if it is deleted, the lease was revoked, and the session is over.
+    fn watch_session(&self, session: &Arc<Session>) {
+        let Some(key) = session.key() else { return };
+        let mut state = self.lock();
+        state.sessions.insert(key.to_vec(), Arc::downgrade(session));
+        state.watch(key);
+    }
+
+    /// A session is over, and with it all that it kept alive.
+    fn session_ended(&self, session: &Session) {
+        if let Some(key) = session.key() {
+            let mut state = self.lock();
+            state.sessions.remove(key);
+            state.drop_if_unused(key);
+        }
+        for entry in session.end() {
+            self.notifier.send(entry, Hint::Changed);
+            self.notifier.alarm(entry);
+        }
+    }
+
+    pub(super) fn alarms(&self) -> Alarms {
+        self.notifier.alarms()
+    }
+
+    /// There is a stream: what was watched before is watched on it, and the keys of that are returned, to be caught up with. A waiter
+    /// that did not know what to watch for looks again (PR14).
+    pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, Vec<Vec<u8>>) {
+        let (sender, commands) = unbounded();
+        let mut state = self.lock();
+        state.commands = Some(sender);
+        state.last_id = EVICTIONS;
+        state.sessions.retain(|_, session| session.strong_count() > 0);
+        let sessions: Vec<_> = state.sessions.iter().map(|(key, one)| (key.clone(), one.upgrade())).collect();
+        for (key, _) in &sessions {
+            state.watch(key);
+        }
+        let (keys, others) = state.rewatch_all();
+        drop(state);
+        // What happened to them before is not told.
+        sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.mark_doubtful());
+        for entry in others {
+            self.notifier.send(entry, Hint::Changed);
+        }
+        (commands, keys)
+    }
+
+    /// Waits until all of these are watched, or cannot be.
+    pub(super) async fn until_watched(&self, keys: &[Vec<u8>]) {
+        // The last ones first: watches come in the order in which they were asked for.
+        for key in keys.iter().rev() {
+            loop {
+                let created = self.created.notified();
+                if self.lock().watches.get(key).is_none_or(|watch| watch.since.is_some()) {
+                    break;
+                }
+                created.await;
+            }
+        }
+    }
+
+    /// Tells waiters what became of the entries that they watched before there was this stream.
+    pub(super) fn caught_up(&self, presence: &Presence) {
+        let mut told = Vec::new();
+        let mut state = self.lock();
+        let HubState { waiters, watches, .. } = &mut *state;
+        // Watched before the look, or what happened in between is not known.
+        let known = |key: &Vec<u8>| {
+            let since = watches.get(key).and_then(|watch| watch.since);
+            presence.get(key).zip(since).is_some_and(|((revision, _), since)| since <= *revision)
+        };
+        for (entry, wait_state) in waiters.iter_mut().filter(|(_, wait_state)| wait_state.is_catching_up()) {
+            if wait_state.keys().iter().all(known) {
+                told.extend(wait_state.finish_catch_up(presence).into_iter().map(|hint| (*entry, hint)));
+            } else {
+                wait_state.require_look();
+                told.push((*entry, Hint::Changed));
+            }
+        }
+        drop(state);
+        for (entry, hint) in told {
+            self.notifier.send(entry, hint);
+        }
+    }
+
+    /// There is no stream any more.
+    pub(super) fn on_stream_closed(&self) {
+        let wakeups = self.lock().on_stream_closed();
+        wakeups.wake();
+    }
+
+    pub(super) fn ask_for_progress(&self) {
+        self.lock().send(Command::Progress);
+    }
+
+    /// Takes in what came.
+    pub(super) fn on_response(&self, response: &WatchResponse) {
+        let id = response.watch_id();
+        if id == EVICTIONS {
+            return self.on_evictions(response);
+        }
+        let revision = response.header().map_or(0, ResponseHeader::revision);
+        if response.canceled() {
+            self.on_event(id, WatchEvent::Canceled);
+        } else if response.created() {
+            self.on_event(id, WatchEvent::Created(revision));
+        }
+        // Puts are filtered out by the server.
+        for kv in response.events().iter().filter_map(Event::kv) {
+            self.on_event(id, WatchEvent::Deleted(kv.mod_revision()));
+        }
+    }
+
+    fn on_event(&self, id: i64, event: WatchEvent) {
+        let (mut told, mut wakeups) = (Vec::new(), Wakeups::default());
+        let mut of_session = None;
+        let mut state = self.lock();
+        match event {
+            WatchEvent::Canceled => (told, wakeups) = state.on_canceled(id),
+            WatchEvent::Created(revision) => wakeups = state.on_created(id, revision),
+            WatchEvent::Deleted(revision) => {
+                if let Some(key) = state.keys.get(&id).cloned() {
+                    of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
+                    told = state.on_deleted(&key, revision);
+                }
+            }
+        }
+        drop(state);
+        // Nothing is locked: what is woken may come back.
+        wakeups.wake();
+        if matches!(event, WatchEvent::Canceled | WatchEvent::Created(_)) {
+            self.created.notify_waiters();
+        }
+        for (entry, hint) in told {
+            self.notifier.send(entry, hint);
+        }
+        if let Some((session, revision)) = of_session {
+            // At once: to ask for the lease takes a round trip, and the next entry is admitted meanwhile.
+            if session.ends_with_its_key(revision) {
+                self.session_ended(&session);
+            }
+            // Then its task finds it over.
+            session.mark_doubtful();
+        }
+    }
+
+    fn on_evictions(&self, response: &WatchResponse) {
+        let puts = response.events().iter().filter(|event| event.event_type() == EventType::Put);
+        let evicted = puts.filter_map(|event| event.kv()?.value_str().ok()?.parse().ok());
+        evicted.for_each(|entry| self.notifier.alarm(entry));
+    }
+
+    /// A subscription of a waiter has ended.
+    pub(super) fn release(&self, entry: EntryId) {
+        let mut state = self.lock();
+        let Some(wait_state) = state.waiters.get_mut(&entry) else { return };
+        wait_state.listeners -= 1;
+        if wait_state.listeners == 0 {
+            let keys = wait_state.keys();
+            state.waiters.remove(&entry);
+            for key in keys {
+                state.unwatch_for(entry, &key);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HubState> {
+        self.state.lock()
+    }
+}
+
+impl SessionObserver for WatchHub {
+    fn opened(&self, session: &Arc<Session>) {
+        self.watch_session(session);
+    }
+
+    fn ended(&self, session: &Session) {
+        self.session_ended(session);
+    }
+}
+
+impl fmt::Debug for WatchHub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("WatchHub")
+            .field("live", &state.commands.is_some())
+            .field("watches", &state.watches.len())
+            .field("waiters", &state.waiters.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

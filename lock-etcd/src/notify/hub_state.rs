@@ -1,0 +1,182 @@
+//! [`HubState`]: the watches on a stream, and who waits for each.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+};
+
+use futures_channel::mpsc::UnboundedSender;
+use lock_core::{EntryId, Hint};
+use tokio::sync::Notify;
+
+use super::wait_state::WaitState;
+use crate::session::Session;
+
+/// What is to be sent on the stream.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Watch a key from now on.
+    Watch { id: i64, key: Vec<u8> },
+    /// Watch it no longer.
+    Cancel { id: i64 },
+    /// Say something.
+    Progress,
+}
+
+/// What a [`WatchHub`](super::hub::WatchHub) keeps.
+#[derive(Default)]
+pub(super) struct HubState {
+    /// The stream, while there is one.
+    pub(super) commands: Option<UnboundedSender<Command>>,
+    pub(super) last_id: i64,
+    pub(super) watches: HashMap<Vec<u8>, Watch>,
+    pub(super) keys: HashMap<i64, Vec<u8>>,
+    pub(super) waiters: HashMap<EntryId, WaitState>,
+    pub(super) sessions: HashMap<Vec<u8>, Weak<Session>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) id: i64,
+    /// The revision of its creation: whatever comes later is told.
+    pub(super) since: Option<i64>,
+    /// That of the last delete it told of.
+    pub(super) deleted: i64,
+    pub(super) waiters: BTreeSet<EntryId>,
+}
+
+/// Those who wait for a watch, and are to be woken when nothing is locked: a waker is code of others, which may drop a waiter.
+#[must_use]
+#[derive(Default)]
+pub(super) struct Wakeups(Vec<Arc<Notify>>);
+
+impl Wakeups {
+    pub(super) fn wake(self) {
+        for one in self.0 {
+            // One that panics keeps the word from nobody else; the panic hook has told of it.
+            drop(catch_unwind(AssertUnwindSafe(|| one.notify_one())));
+        }
+    }
+}
+
+impl HubState {
+    pub(super) fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A stream that has ended will be replaced.
+            let _ = commands.unbounded_send(command);
+        }
+    }
+
+    pub(super) fn watch(&mut self, key: &[u8]) {
+        if self.commands.is_none() || self.watches.contains_key(key) {
+            return;
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        self.watches.insert(key.to_vec(), Watch { id, since: None, deleted: 0, waiters: BTreeSet::new() });
+        self.keys.insert(id, key.to_vec());
+        self.send(Command::Watch { id, key: key.to_vec() });
+    }
+
+    pub(super) fn watch_for(&mut self, entry: EntryId, key: &[u8]) {
+        self.watch(key);
+        let Some(watch) = self.watches.get_mut(key) else { return };
+        watch.waiters.insert(entry);
+        // Told to the others before, and unknown to the look.
+        if let Some(wait_state) = self.waiters.get_mut(&entry).filter(|_| watch.deleted > 0) {
+            let _ = wait_state.on_delete(key, watch.deleted);
+        }
+    }
+
+    /// Watches on a new stream what waiters watched. Those keys in the order of their watches, and the waiters who have to look.
+    pub(super) fn rewatch_all(&mut self) -> (Vec<Vec<u8>>, Vec<EntryId>) {
+        let (known, others): (Vec<_>, Vec<_>) = self
+            .waiters
+            .iter()
+            .map(|(entry, wait_state)| (*entry, wait_state.is_unchanged()))
+            .partition(|(_, known)| *known);
+        for (entry, _) in known {
+            let Some(wait_state) = self.waiters.get_mut(&entry) else { continue };
+            wait_state.begin_catch_up();
+            for key in wait_state.keys() {
+                self.watch_for(entry, &key);
+            }
+        }
+        let used = self.watches.iter().filter(|(_, watch)| !watch.waiters.is_empty());
+        let mut watched: Vec<_> = used.map(|(key, watch)| (watch.id, key.clone())).collect();
+        watched.sort_unstable();
+        let keys = watched.into_iter().map(|(_, key)| key).collect();
+        (keys, others.into_iter().map(|(entry, _)| entry).collect())
+    }
+
+    pub(super) fn unwatch_for(&mut self, entry: EntryId, key: &[u8]) {
+        if let Some(watch) = self.watches.get_mut(key) {
+            watch.waiters.remove(&entry);
+        }
+        self.drop_if_unused(key);
+    }
+
+    pub(super) fn drop_if_unused(&mut self, key: &[u8]) {
+        let used = self.sessions.contains_key(key);
+        let Some(watch) = self.watches.get(key).filter(|watch| watch.waiters.is_empty() && !used) else {
+            return;
+        };
+        let id = watch.id;
+        self.watches.remove(key);
+        self.keys.remove(&id);
+        self.send(Command::Cancel { id });
+    }
+
+    /// Those who may wait for it.
+    pub(super) fn on_created(&mut self, id: i64, revision: i64) -> Wakeups {
+        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else {
+            return Wakeups::default();
+        };
+        watch.since = Some(watch.since.unwrap_or_default().max(revision));
+        let waiters = watch.waiters.iter().filter_map(|entry| self.waiters.get(entry));
+        Wakeups(waiters.map(|wait_state| Arc::clone(&wait_state.notify)).collect())
+    }
+
+    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again; and those who may wait for it.
+    pub(super) fn on_canceled(&mut self, id: i64) -> (Vec<(EntryId, Hint)>, Wakeups) {
+        let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
+            return (Vec::new(), Wakeups::default());
+        };
+        let mut wakeups = Wakeups::default();
+        for entry in &watch.waiters {
+            if let Some(wait_state) = self.waiters.get_mut(entry) {
+                wait_state.broken = true;
+                wakeups.0.push(Arc::clone(&wait_state.notify));
+            }
+        }
+        // One that never was created would not be at the next try: who asked for it polls.
+        let lost = watch.since.is_some();
+        let told = watch.waiters.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed));
+        (told.collect(), wakeups)
+    }
+
+    /// There is no stream any more. Those who may wait for a watch.
+    pub(super) fn on_stream_closed(&mut self) -> Wakeups {
+        self.commands = None;
+        self.watches.clear();
+        self.keys.clear();
+        let waiters = self.waiters.values_mut().map(|wait_state| {
+            wait_state.broken = true;
+            wait_state.require_look();
+            Arc::clone(&wait_state.notify)
+        });
+        Wakeups(waiters.collect())
+    }
+
+    pub(super) fn on_deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
+        let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
+        watch.deleted = watch.deleted.max(revision);
+        let waiters = &mut self.waiters;
+        let told = watch.waiters.iter().filter_map(|entry| {
+            let hint = waiters.get_mut(entry)?.on_delete(key, revision)?;
+            Some((*entry, hint))
+        });
+        told.collect()
+    }
+}

@@ -1,0 +1,13 @@
+//! What waiters are told, and how: one stream of watches, and what its events mean for each waiter.
+
+mod catch_up;
+mod confirmed_hints;
+mod hub;
+mod hub_state;
+mod stream;
+mod subscription;
+mod wait_state;
+
+pub(crate) use self::{
+    confirmed_hints::ConfirmedHints, hub::WatchHub, stream::WatchStream, subscription::Subscription,
+};

@@ -1,0 +1,72 @@
+//! [`Subscription`]: what one waiter is told of the entries ahead of it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+use lock_core::{EntryId, Hint, Hints};
+
+use super::{hub::WatchHub, wait_state::GrantCondition};
+use crate::queue::Snapshot;
+
+/// What a waiter is told of the entries ahead of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WaitEvent {
+    /// It is worth looking again.
+    Changed,
+    /// They leave room.
+    Admissible(GrantCondition),
+}
+
+/// What one waiter is told. When the last one is dropped, nothing is watched for the waiter any more.
+pub(crate) struct Subscription {
+    hints: Hints,
+    entry: EntryId,
+    hub: Arc<WatchHub>,
+    /// The process that it was made in.
+    pid: u32,
+}
+
+impl Subscription {
+    /// Watches the entries that a waiter has seen ahead, and its own.
+    pub(crate) fn new(hub: &Arc<WatchHub>, entry: EntryId, snapshot: Snapshot) -> Self {
+        Self::of(hub, entry, hub.listen(entry, snapshot))
+    }
+
+    /// One more subscription to what is watched for a waiter, and the keys of that. `None` if that would not do: somebody has left, or
+    /// not everything is watched though it could be.
+    pub(crate) fn again(hub: &Arc<WatchHub>, entry: EntryId) -> Option<(Self, Vec<Vec<u8>>)> {
+        let (hints, keys) = hub.listen_again(entry)?;
+        Some((Self::of(hub, entry, hints), keys))
+    }
+
+    /// The hub counts it until it is dropped.
+    fn of(hub: &Arc<WatchHub>, entry: EntryId, hints: Hints) -> Self {
+        Self { hints, entry, hub: Arc::clone(hub), pid: std::process::id() }
+    }
+}
+
+impl Stream for Subscription {
+    type Item = WaitEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WaitEvent>> {
+        let condition = match ready!(self.hints.as_mut().poll_next(cx)) {
+            Some(Hint::Admitted { .. }) => self.hub.grant_condition(self.entry),
+            Some(Hint::Changed) => None,
+            None => return Poll::Ready(None),
+        };
+        Poll::Ready(Some(condition.map_or(WaitEvent::Changed, WaitEvent::Admissible)))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // In a fork the keeper, which is not there, may seem to hold the hub for ever.
+        if self.pid == std::process::id() {
+            self.hub.release(self.entry);
+        }
+    }
+}

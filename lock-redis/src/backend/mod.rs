@@ -1,0 +1,48 @@
+//! The verbs on one Redis server, each one script and one round trip.
+
+mod arguments;
+mod enter;
+mod foreign_holders;
+mod leave;
+mod operator;
+mod redis;
+mod renew;
+
+use async_trait::async_trait;
+use lock_core::{
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal, Standing,
+    Step, WaitMode,
+};
+
+pub use self::redis::Redis;
+use crate::guarantees;
+
+#[async_trait]
+impl Backend for Redis {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        enter::enter(self, entry, step, wait).await
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        renew::renew(self, leases).await
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        leave::leave(self, entry, creates).await
+    }
+
+    /// There is nothing but entries, and the connections, which go with the backend.
+    async fn give_back(&self) {}
+
+    fn alarms(&self) -> Alarms {
+        self.notifications.alarms()
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &guarantees::STANDALONE
+    }
+
+    fn operator(&self) -> &dyn Operator {
+        self
+    }
+}

@@ -1,0 +1,301 @@
+//! [`Batcher`]: verbs that are asked for while others are in flight are sent together.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    task::{Poll, Waker},
+};
+
+use futures_util::{
+    StreamExt,
+    future::{join_all, poll_fn},
+    stream::FuturesUnordered,
+};
+use lock_core::sync::{Mutex, MutexGuard};
+use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
+use tokio::sync::oneshot;
+
+use super::run_script::run_script;
+use crate::{request::Request, scripts::BATCH};
+
+/// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: small batches are slower than as many
+/// commands that are written and read in one go.
+const MAX_ALONE: usize = 32;
+
+/// The most verbs in one batch. The server does nothing else while it runs a batch: an eighth of a millisecond.
+const MAX_VERBS: usize = 16;
+
+/// The most bytes of keys and arguments in a batch, unless it has only one verb.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// A batch has at most one in `SHARE` of the verbs that are queued or in flight: so while the server runs one batch, this process
+/// reads the answers of another. With all of them in one batch, server and process would take turns.
+const SHARE: usize = 3;
+
+/// The most batches in flight.
+const MAX_FULL_BATCHES: usize = 4;
+
+/// With so many batches in flight, the next one waits until it is full.
+const MAX_BATCHES: usize = 2;
+
+/// The verbs that wait to be sent on one connection.
+///
+/// A verb that is asked for while few are in flight is sent at once, alone, by its caller. The others wait for the task that drives
+/// the connection, which sends what has queued up as one script: see `scripts/batch.lua`.
+///
+/// A verb whose caller no longer waits is not sent. Once sent, it is like any other command: it may have been carried out, whether
+/// it was answered or not.
+pub(super) struct Batcher {
+    state: Mutex<State>,
+    /// The process that it was made in.
+    pid: u32,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<QueuedRequest>,
+    /// The batches in flight.
+    batches: usize,
+    /// The verbs in flight, in batches and alone.
+    verbs: usize,
+    /// Wakes the task that sends, while it has nothing to do.
+    waker: Option<Waker>,
+    /// The server takes no batches: each verb is sent alone.
+    unbatched: bool,
+    /// Nothing is sent any more.
+    closed: bool,
+}
+
+struct QueuedRequest {
+    request: Request,
+    answer: oneshot::Sender<RedisResult<Value>>,
+}
+
+/// What becomes of a verb.
+pub(super) enum Submission<'a> {
+    /// The caller sends it now, and keeps the [`InFlight`] until it is answered.
+    SendNow(Request, InFlight<'a>),
+    /// The task that drives the connection sends it; the answer comes here.
+    Queued(oneshot::Receiver<RedisResult<Value>>),
+    /// The connection has ended; the verb was not sent.
+    Closed(Request),
+}
+
+impl Default for Batcher {
+    fn default() -> Self {
+        Self { state: Mutex::default(), pid: std::process::id() }
+    }
+}
+
+impl Batcher {
+    pub(super) fn submit(&self, request: Request) -> Submission<'_> {
+        let mut state = self.state();
+        if state.closed {
+            return Submission::Closed(request);
+        }
+        let few = state.batches == 0 && state.verbs < MAX_ALONE && state.queue.is_empty();
+        if state.unbatched || few {
+            return Submission::SendNow(request, InFlight::new(self, &mut state, 0, 1));
+        }
+        let (answer, answered) = oneshot::channel();
+        state.queue.push_back(QueuedRequest { request, answer });
+        let waker = state.take_waker_if_due();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        Submission::Queued(answered)
+    }
+
+    /// Drives a connection, and sends batches on it, until it ends.
+    pub(super) async fn drive(
+        &self,
+        multiplexed: MultiplexedConnection,
+        mut driver: impl Future<Output = ()> + Unpin,
+    ) {
+        let mut sending = FuturesUnordered::new();
+        poll_fn(|cx| {
+            loop {
+                while let Poll::Ready(Some(())) = sending.poll_next_unpin(cx) {}
+                if let Some((batch, in_flight)) = self.next(cx.waker()) {
+                    sending.push(self.send_batch(multiplexed.clone(), batch, in_flight));
+                    continue;
+                }
+                if Pin::new(&mut driver).poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                // Take the answers that the driver has just read.
+                if !matches!(sending.poll_next_unpin(cx), Poll::Ready(Some(()))) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
+        // What is in flight learns from this that the connection has ended.
+        drop(driver);
+        while sending.next().await.is_some() {}
+    }
+
+    /// Ends the wait of all verbs that will not be sent.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let gone = (mem::take(&mut state.queue), state.waker.take());
+        drop(state);
+        // Not locked: this wakes tasks.
+        drop(gone);
+    }
+
+    /// The next batch, if it is due. If not, the task is woken when it is.
+    fn next(&self, waker: &Waker) -> Option<(Vec<QueuedRequest>, InFlight<'_>)> {
+        let mut state = self.state();
+        let batch = if state.is_due() { state.take() } else { Vec::new() };
+        if batch.is_empty() {
+            let former = state.waker.replace(waker.clone());
+            drop(state);
+            drop(former);
+            return None;
+        }
+        let in_flight = InFlight::new(self, &mut state, 1, batch.len());
+        Some((batch, in_flight))
+    }
+
+    async fn send_batch(
+        &self,
+        mut multiplexed: MultiplexedConnection,
+        batch: Vec<QueuedRequest>,
+        _until_answered: InFlight<'_>,
+    ) {
+        if batch.len() == 1 {
+            return send_alone(&multiplexed, batch).await;
+        }
+        let ops: Vec<u8> = batch.iter().map(|queued| queued.request.op()).collect();
+        let keys: Vec<&[u8]> = batch.iter().flat_map(|queued| queued.request.keys()).collect();
+        let mut args: Vec<&[u8]> = vec![&ops];
+        args.extend(batch.iter().flat_map(|queued| queued.request.args()));
+        let for_all = match run_script(&mut multiplexed, &BATCH, &keys, &args).await {
+            Ok(Value::Array(answers)) if answers.len() == batch.len() => {
+                for (queued, answer) in batch.into_iter().zip(answers) {
+                    queued.complete(Ok(answer));
+                }
+                return;
+            }
+            // Nothing was run.
+            Ok(Value::SimpleString(word)) if word == "ALONE" => return send_alone(&multiplexed, batch).await,
+            Ok(Value::ServerError(refusal)) if refuses_batches(&refusal) => {
+                self.state().unbatched |= refusal.code() != "NOPERM";
+                return send_alone(&multiplexed, batch).await;
+            }
+            Ok(Value::ServerError(refusal)) => Ok(Value::ServerError(refusal)),
+            Ok(_) => {
+                Err((ErrorKind::UnexpectedReturnType, "a batch was answered with something else").into())
+            }
+            Err(failure) => Err(failure),
+        };
+        for queued in batch {
+            queued.complete(for_all.clone());
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+/// Sends each as a command of its own.
+async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedRequest>) {
+    let sent = batch.into_iter().filter(|queued| !queued.answer.is_closed()).map(|queued| {
+        let mut multiplexed = multiplexed.clone();
+        async move {
+            let Request { keys, args, .. } = &queued.request;
+            let answer = run_script(&mut multiplexed, queued.request.script(), keys, args).await;
+            queued.complete(answer);
+        }
+    });
+    join_all(sent).await;
+}
+
+/// Whether the refusal means that nothing was run, and that the verbs may pass one by one: the keys of the batch are in several slots of a
+/// cluster, or the user may not touch one of them.
+fn refuses_batches(refusal: &ServerError) -> bool {
+    matches!(refusal.code(), "NOPERM" | "CROSSSLOT" | "MOVED" | "ASK")
+}
+
+impl QueuedRequest {
+    fn complete(self, answer: RedisResult<Value>) {
+        // The caller may no longer wait.
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        let max = if self.queue.len() >= self.batch_size() { MAX_FULL_BATCHES } else { MAX_BATCHES };
+        !self.queue.is_empty() && self.batches < max
+    }
+
+    /// How many verbs make a full batch now.
+    fn batch_size(&self) -> usize {
+        ((self.queue.len() + self.verbs) / SHARE).clamp(1, MAX_VERBS)
+    }
+
+    /// Takes one batch from the front of the queue, without the verbs whose callers no longer wait.
+    fn take(&mut self) -> Vec<QueuedRequest> {
+        let batch_size = self.batch_size();
+        let (mut batch, mut bytes) = (Vec::with_capacity(batch_size), 0);
+        while let Some(next) = self.queue.front() {
+            bytes += next.request.size();
+            if batch.len() == batch_size || (bytes > MAX_BYTES && !batch.is_empty()) {
+                break;
+            }
+            batch.extend(self.queue.pop_front().filter(|queued| !queued.answer.is_closed()));
+        }
+        batch
+    }
+
+    /// The waker of the task that sends, if that has something to send.
+    fn take_waker_if_due(&mut self) -> Option<Waker> {
+        if self.is_due() { self.waker.take() } else { None }
+    }
+}
+
+/// Counts as in flight until it is dropped.
+pub(super) struct InFlight<'a> {
+    batcher: &'a Batcher,
+    batches: usize,
+    verbs: usize,
+}
+
+impl<'a> InFlight<'a> {
+    fn new(batcher: &'a Batcher, state: &mut State, batches: usize, verbs: usize) -> Self {
+        state.batches += batches;
+        state.verbs += verbs;
+        Self { batcher, batches, verbs }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        // In a forked child, the state may stay locked for ever by a thread that exists only in the parent.
+        if self.batcher.pid != std::process::id() {
+            return;
+        }
+        let mut state = self.batcher.state();
+        state.batches -= self.batches;
+        state.verbs -= self.verbs;
+        let waker = state.take_waker_if_due();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Batcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Batcher")
+            .field("queued", &state.queue.len())
+            .field("in_flight", &state.verbs)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Client`]: commands to the server and their answers.
+
+mod batcher;
+mod connect;
+mod connection;
+mod endpoint;
+pub(crate) mod handshake;
+mod pool;
+mod reply_limit;
+mod role_check;
+mod run_script;
+mod runtime_selector;
+mod socket;
+mod timeout;
+mod tls_probe;
+mod unanswered_creates;
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId};
+use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+
+pub(crate) use self::connection::DRIVER_SETUP;
+pub(crate) use self::endpoint::Endpoint;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::reply_limit::ReplyLimit;
+pub(crate) use self::runtime_selector::RuntimeSelector;
+pub(crate) use self::socket::Socket;
+pub(crate) use self::timeout::timeout_at;
+use self::{
+    batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script,
+    unanswered_creates::UnansweredCreates,
+};
+use crate::{
+    error::{self, STORE},
+    reply,
+    request::Request,
+    scripts::{RENEW, Script},
+};
+
+/// Sends commands, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
+/// connections.
+///
+/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
+///   [unsent](BackendError::is_unsent). While the server is away, one attempt is made for the connections of all runtimes, those for
+///   notifications included: a command waits for it, for half of `connect_timeout` at the most.
+/// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
+/// * Verbs that are asked for at the same time are sent in batches: several as one command, each with an answer of its own.
+/// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
+///   opens another.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pool: Arc<ConnectionPool>,
+    unanswered: Arc<UnansweredCreates>,
+}
+
+impl Client {
+    /// No connection is opened yet.
+    pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
+        Self { pool: Arc::new(ConnectionPool::new(endpoint, runtimes)), unanswered: Arc::default() }
+    }
+
+    /// `host:port`, for messages.
+    pub(crate) fn server(&self) -> &str {
+        &self.pool.endpoint.address
+    }
+
+    /// Carries out a verb, alone or in a batch with others that are asked for on the same runtime.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The verb may have been carried out.
+    pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
+        loop {
+            let checkout = self.connect().await?;
+            let mut pending = self.unanswered.begin(request.creates, &checkout.connection);
+            let answer = match checkout.connection.batcher.submit(request) {
+                Submission::SendNow(request, _until_answered) => {
+                    pending.mark_sent_alone();
+                    let mut multiplexed = checkout.multiplexed.clone();
+                    let answer = run_script(&mut multiplexed, request.script(), &request.keys, &request.args);
+                    checkout.exchange(answer).await
+                }
+                Submission::Queued(answer) => {
+                    let answer = async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) };
+                    checkout.exchange(answer).await
+                }
+                // The connection has just ended; the loop takes another.
+                Submission::Closed(back) => {
+                    pending.mark_answered();
+                    request = back;
+                    continue;
+                }
+            };
+            match &answer {
+                Ok(_) => pending.mark_answered(),
+                Err(_) => pending.mark_failed(),
+            }
+            return checkout.check(answer?);
+        }
+    }
+
+    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for that.
+    pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
+        let Some(connection) = self.unanswered.take_connection(entry) else { return };
+        let mut delete = Cmd::new();
+        delete.arg("DEL").arg(tombstone).set_no_response(true);
+        let mut sending = Box::pin(connection.send_without_answer(delete));
+        // Usually there is room for it at once.
+        if sending.as_mut().now_or_never().is_none() {
+            self.pool.keeper().spawn(sending);
+        }
+    }
+
+    /// Runs a script, by its digest; a server that does not know it gets its source in the same call.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn call(
+        &self,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Result<Value, BackendError> {
+        self.connect().await?.call(script, keys, args).await
+    }
+
+    /// Extends leases, and says of each whether it was extended. The caller repeats the request when there is no answer after
+    /// `patience`: then the connection may have died silently, so it gets no more commands, and the repetition opens another.
+    /// An answer on the old one still counts.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn renew(
+        &self,
+        patience: Duration,
+        count: usize,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
+        let mut checkout = self.connect().await?;
+        // Counted from here: the call may have waited for a connection, and the new connection must not be given up for that.
+        checkout.retire_at = Some(self.pool.keeper().now() + patience);
+        let answers = reply::renewals(&checkout.call(&RENEW, keys, args).await?, count, self.server())?;
+        // Each lease has its own answer, which may be a refusal.
+        for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            checkout.retire_if_read_only(error);
+        }
+        Ok(answers)
+    }
+
+    /// Sends a command.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The command may have been carried out.
+    pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
+        let checkout = self.connect().await?;
+        let mut multiplexed = checkout.multiplexed.clone();
+        let answer = checkout.exchange(multiplexed.send_packed_command(command)).await?;
+        checkout.check(answer)
+    }
+
+    async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
+        let (endpoint, keeper) = (&*self.pool.endpoint, self.pool.keeper());
+        loop {
+            let connection = self.pool.connection();
+            match connection.opened(endpoint, keeper).await {
+                Ok(multiplexed) => {
+                    let answer_by = keeper.now() + endpoint.config.command_timeout;
+                    return Ok(Checkout {
+                        pool: &self.pool,
+                        connection,
+                        multiplexed,
+                        retire_at: None,
+                        answer_by,
+                    });
+                }
+                // The caller's runtime has no I/O driver: the loop takes the keeper's connection.
+                Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
+                Err(failure) => {
+                    self.pool.retire(&connection);
+                    return Err(failure.to_unsent());
+                }
+            }
+        }
+    }
+}
+
+/// A connection that was taken from the pool for one call.
+struct Checkout<'a> {
+    pool: &'a ConnectionPool,
+    connection: Arc<Connection>,
+    multiplexed: MultiplexedConnection,
+    /// When the connection is retired if there is no answer.
+    retire_at: Option<BootTime>,
+    /// When the call has to be answered.
+    answer_by: BootTime,
+}
+
+impl Checkout<'_> {
+    async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
+        let mut multiplexed = self.multiplexed.clone();
+        let answer = self.exchange(run_script(&mut multiplexed, script, keys, args)).await?;
+        self.check(answer)
+    }
+
+    async fn exchange(
+        &self,
+        answer: impl Future<Output = RedisResult<Value>> + Send,
+    ) -> Result<Value, BackendError> {
+        let (endpoint, keeper) = (&self.pool.endpoint, self.pool.keeper());
+        let mut answer = pin!(answer);
+        let mut answered = None;
+        if let Some(retire_at) = self.retire_at {
+            answered = timeout_at(keeper, retire_at, answer.as_mut()).await;
+            if answered.is_none() {
+                self.pool.retire(&self.connection);
+            }
+        }
+        if answered.is_none() {
+            answered = timeout_at(keeper, self.answer_by, answer).await;
+        }
+        match answered {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(failure)) => {
+                // The connection's own task may not have noticed yet.
+                self.pool.role_check.mark_doubtful();
+                self.pool.retire(&self.connection);
+                Err(error::broken(&endpoint.address, failure))
+            }
+            None => {
+                self.pool.retire(&self.connection);
+                let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
+                Err(BackendError::new(
+                    STORE,
+                    Kind::TimedOut,
+                    format!("{address} did not answer within {limit:?}"),
+                ))
+            }
+        }
+    }
+
+    fn check(&self, answer: Value) -> Result<Value, BackendError> {
+        let Value::ServerError(refusal) = answer else { return Ok(answer) };
+        let error = error::refused(&self.pool.endpoint.address, &refusal);
+        // A new connection logs in again.
+        if refusal.code() == "NOAUTH" {
+            self.pool.retire(&self.connection);
+        }
+        self.retire_if_read_only(&error);
+        Err(error)
+    }
+
+    /// A new connection may reach another server under the same name, one that takes writes.
+    fn retire_if_read_only(&self, error: &BackendError) {
+        if *error.kind() == Kind::ReadOnly {
+            self.pool.role_check.mark_doubtful();
+            self.pool.retire(&self.connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! [`Stream`]: a plain or encrypted connection to a server.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A plain or encrypted connection to a server, beside those of the client of ZooKeeper.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

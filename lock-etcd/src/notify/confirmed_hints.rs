@@ -55,7 +55,7 @@ impl Stream for ConfirmedHints {
             }
             match ready!(Pin::new(&mut this.subscription).poll_next(cx)) {
                 Some(WaitEvent::Admissible(condition)) => {
-                    this.asking = Some(confirm(this.client.clone(), condition).boxed())
+                    this.asking = Some(confirm(this.client.clone(), condition).boxed());
                 }
                 Some(WaitEvent::Changed) => return Poll::Ready(Some(Hint::Changed)),
                 None => return Poll::Ready(None),

@@ -8,6 +8,4 @@ mod stream;
 mod subscription;
 mod wait_state;
 
-pub(crate) use self::{
-    confirmed_hints::ConfirmedHints, hub::WatchHub, stream::WatchStream, subscription::Subscription,
-};
+pub(crate) use self::{confirmed_hints::ConfirmedHints, stream::WatchStream, subscription::Subscription};

@@ -183,8 +183,8 @@ impl WatchTask {
         let limit = self.client.cluster().config.command_timeout;
         let mut watches = handle.channel.watch.clone();
         let options = WatchOptions::new().with_watch_id(EVICTIONS);
-        let watched = watches.watch(self.evictions.clone(), Some(options));
-        match timeout_at(keeper, keeper.now() + limit, watched).await {
+        let opened = watches.watch(self.evictions.clone(), Some(options));
+        match timeout_at(keeper, keeper.now() + limit, opened).await {
             Some(Ok(stream)) => {
                 let (sender, responses) = stream.split();
                 Ok((handle, sender, responses))

@@ -268,10 +268,10 @@ pub(super) struct InFlight<'a> {
 }
 
 impl<'a> InFlight<'a> {
-    fn new(batcher: &'a Batcher, state: &mut State, batches: usize, verbs: usize) -> Self {
+    fn new(sender: &'a Batcher, state: &mut State, batches: usize, verbs: usize) -> Self {
         state.batches += batches;
         state.verbs += verbs;
-        Self { batcher, batches, verbs }
+        Self { batcher: sender, batches, verbs }
     }
 }
 

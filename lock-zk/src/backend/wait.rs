@@ -87,11 +87,11 @@ impl ZooKeeper {
         );
         for (i, (entry, look)) in snapshot.watched().iter().zip(watches.answers).enumerate() {
             match look {
-                Ok((data, _, watcher)) => {
+                Ok((data, _, changed)) => {
                     if i == shown && known_holder.is_none() {
                         known_holder = holder(&data);
                     }
-                    wait_state.watch(watcher, self.sessions.find(*entry));
+                    wait_state.watch(changed, self.sessions.find(*entry));
                 }
                 Err(failure) if failure.cause() == Cause::NoNode => return Ok(None),
                 Err(failure) => return Err(failure.into()),

@@ -45,7 +45,7 @@ impl Members {
     pub(super) fn of(&self, session: &Session) -> Vec<Arc<Member>> {
         let members = self.by_session.get(&session.id).into_iter().flat_map(HashMap::values);
         // A new ensemble may assign the same id again.
-        members.filter(|member| ptr::eq(&*member.session, session)).cloned().collect()
+        members.filter(|member| ptr::eq(Arc::as_ptr(&member.session), session)).cloned().collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -81,7 +81,7 @@ impl Pool {
 
     /// Whether a session keeps an entry alive.
     pub(super) fn is_member_of(&self, entry: EntryId, session: &Session) -> bool {
-        self.lock().members.get(entry).is_some_and(|member| ptr::eq(&*member.session, session))
+        self.lock().members.get(entry).is_some_and(|member| ptr::eq(Arc::as_ptr(&member.session), session))
     }
 
     /// Raises an alarm for all entries that a session keeps alive.

@@ -120,7 +120,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             file: "lost.rs",
             from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
             to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
-            // Whoever did not listen when it was given has missed it.
+            // A watcher that did not listen when it was given has missed it.
             if crate::bug("b19") && self.watcher.is_none() { return Poll::Pending; }
             return Poll::Ready(reason);"#,
         }],
@@ -242,7 +242,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             Switch {
                 file: "keeper/registry.rs",
                 from: "                let (held, loss) = lease.hold.look();\n",
-                to: r#"                // Whoever asks so tells of a loss at once.
+                to: r#"                // This question tells of a loss at once.
                 if crate::bug("b32") { let _ = lease.hold.is_held(); }
                 let (held, loss) = lease.hold.look();
 "#,

@@ -161,7 +161,7 @@ mod tests {
             &[Declared { id: "F11", reason: "its tokens end early" }],
             &[Declared { id: "Q01", reason: "it has no order" }],
             &[Declared { id: "C10", reason: "it cannot clean up" }],
-            &[Declared { id: "PR08", reason: "it cannot close a door" }],
+            &[Declared { id: "PR08", reason: "it has no tombstones" }],
         ];
         for unmet in UNMET {
             for store in ["a store of others", "redis"] {

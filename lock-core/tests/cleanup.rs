@@ -75,7 +75,7 @@ async fn an_entry_that_may_still_be_created_is_left_for_beyond_its_ttl() {
     client.locks.mutex("a").unwrap().try_acquire_with(&ttl(s(10))).await.unwrap_err();
     client.locks.close(s(60)).await.expect_err("its request may arrive at any time");
     client.wire.always(Verb::Leave, None);
-    client.locks.close(s(6)).await.expect("the door is closed");
+    client.locks.close(s(6)).await.expect("the late create is refused");
 }
 
 #[tokio::test(start_paused = true)]

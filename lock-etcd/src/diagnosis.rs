@@ -8,7 +8,6 @@ use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 
 use crate::{
     Etcd,
-    client::timeout_at,
     error::Failure,
     keys,
     version::{Version, floor},
@@ -51,7 +50,7 @@ pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
     let limit = etcd.config.connect_timeout;
     let asked = (0..etcd.config.endpoints.len()).map(|endpoint| async move {
         let status =
-            timeout_at(&etcd.keeper, etcd.keeper.now() + limit, cluster.connect_member(endpoint)).await;
+            etcd.keeper.timeout_at(etcd.keeper.now() + limit, cluster.connect_member(endpoint)).await;
         let one = &etcd.config.endpoints[endpoint];
         status.unwrap_or_else(|| Err(Failure::timed_out(one, "a greeting", limit))).map(|(_, status)| status)
     });

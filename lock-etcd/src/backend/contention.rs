@@ -81,7 +81,7 @@ impl QueueContention {
         }
         let mut until = keeper.now() + patience;
         loop {
-            if let Some(permit) = timeout_at(keeper, until, self.reads.acquire()).await {
+            if let Some(permit) = keeper.timeout_at(until, self.reads.acquire()).await {
                 // Nobody closes it.
                 return grant(permit.ok());
             }

@@ -15,7 +15,7 @@ use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
 
-use super::{channel::Channel, cluster::Cluster, timeout::timeout_at};
+use super::{channel::Channel, cluster::Cluster};
 use crate::error::Failure;
 
 /// Called when a connection is closed; true if that was because its runtime has no I/O.
@@ -89,7 +89,7 @@ impl Connection {
             return channel.clone();
         }
         // The task has the same limit, but the runtime that has to run it may be blocked.
-        match timeout_at(keeper, self.open_by, self.channel.wait()).await {
+        match keeper.timeout_at(self.open_by, self.channel.wait()).await {
             Some(channel) => channel.clone(),
             None => Err(too_slow(cluster)),
         }
@@ -102,7 +102,7 @@ async fn run(guard: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by: 
     drop(tokio::time::sleep(Duration::ZERO));
     drop(UdpSocket::bind(("127.0.0.1", 0)).await);
     let opened =
-        timeout_at(&keeper, open_by, cluster.open(&keeper)).await.unwrap_or_else(|| Err(too_slow(&cluster)));
+        keeper.timeout_at(open_by, cluster.open(&keeper)).await.unwrap_or_else(|| Err(too_slow(&cluster)));
     // A keeper that only a task of its own still has would never end.
     drop(keeper);
     match opened {

@@ -6,7 +6,6 @@ mod connection;
 mod hedge_budget;
 mod pool;
 mod retry;
-mod timeout;
 mod tls;
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -15,7 +14,7 @@ use etcd_client::{DeleteResponse, Txn, TxnResponse};
 use lock_core::Keeper;
 
 use self::{channel::Channel, connection::Connection, pool::ConnectionPool};
-pub(crate) use self::{cluster::Cluster, retry::Outcome, timeout::timeout_at};
+pub(crate) use self::{cluster::Cluster, retry::Outcome};
 use crate::error::Failure;
 
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all

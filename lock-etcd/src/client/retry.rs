@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, BootTime};
 
-use super::{channel::Channel, connection::Connection, pool::ConnectionPool, timeout::timeout_at};
+use super::{channel::Channel, connection::Connection, pool::ConnectionPool};
 use crate::error::{Cause, Failure};
 
 /// A request may be sent so often beside one that is not answered, while the [budget](super::hedge_budget::HedgeBudget) lasts.
@@ -55,7 +55,7 @@ impl ConnectionPool {
         self.hedges.earn();
         let sent = keeper.now();
         let mut first = pin!(request(&target.1));
-        let failed = match timeout_at(keeper, sent + limit / (MAX_HEDGES + 1), first.as_mut()).await {
+        let failed = match keeper.timeout_at(sent + limit / (MAX_HEDGES + 1), first.as_mut()).await {
             Some(Ok(answer)) => return Outcome { answer: Ok(answer), unanswered: false },
             Some(Err(error)) => Some(error),
             None => None,

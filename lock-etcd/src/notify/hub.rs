@@ -17,7 +17,6 @@ use super::{
     wait_state::{GrantCondition, Presence, WaitState},
 };
 use crate::{
-    client::timeout_at,
     queue::Snapshot,
     session::{Session, SessionObserver},
 };
@@ -106,7 +105,7 @@ impl WatchHub {
                 Arc::clone(&wait_state.notify)
             };
             // A permit that was given in between is kept.
-            timeout_at(keeper, until, notify.notified()).await?;
+            keeper.timeout_at(until, notify.notified()).await?;
         }
     }
 

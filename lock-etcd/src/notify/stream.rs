@@ -24,7 +24,7 @@ use super::{
     hub_state::Command,
 };
 use crate::{
-    client::{Client, ConnectionHandle, timeout_at},
+    client::{Client, ConnectionHandle},
     error::{Cause, Failure},
     keys,
 };
@@ -88,7 +88,7 @@ impl WatchStream {
         let mut phase = self.phase.subscribe();
         // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
         let _ =
-            timeout_at(self.client.keeper(), until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+            self.client.keeper().timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 
     /// Entries that may have been lost, from now on. Opens the stream if it was not opened before, and does not wait.
@@ -169,7 +169,7 @@ impl WatchTask {
     async fn refresh_token(&self, keeper: &Keeper, handle: &ConnectionHandle) {
         let limit = self.client.cluster().config.command_timeout;
         let etcd = handle.channel.client();
-        if timeout_at(keeper, keeper.now() + limit, etcd.refresh_token()).await.is_none() {
+        if keeper.timeout_at(keeper.now() + limit, etcd.refresh_token()).await.is_none() {
             handle.fail();
         }
     }
@@ -184,7 +184,7 @@ impl WatchTask {
         let mut watches = handle.channel.watch.clone();
         let options = WatchOptions::new().with_watch_id(EVICTIONS);
         let opened = watches.watch(self.evictions.clone(), Some(options));
-        match timeout_at(keeper, keeper.now() + limit, opened).await {
+        match keeper.timeout_at(keeper.now() + limit, opened).await {
             Some(Ok(stream)) => {
                 let (sender, responses) = stream.split();
                 Ok((handle, sender, responses))

@@ -7,7 +7,7 @@ use lock_core::{BackendErrorKind as Kind, Keeper};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::{endpoint::Endpoint, handshake, socket::Socket, timeout::timeout_at, tls_probe};
+use super::{endpoint::Endpoint, handshake, socket::Socket, tls_probe};
 use crate::{
     config::tls::Tls,
     error::{Failure, WITH_TLS, WITHOUT_TLS},
@@ -45,7 +45,7 @@ impl Endpoint {
         let socket = self.connect().await?;
         let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
         let prompt = if self.port_may_be_wrong() {
-            timeout_at(keeper, keeper.now() + TLS_PROBE_AFTER, handshake.as_mut()).await
+            keeper.timeout_at(keeper.now() + TLS_PROBE_AFTER, handshake.as_mut()).await
         } else {
             Some(handshake.as_mut().await)
         };
@@ -96,7 +96,7 @@ impl Endpoint {
         probe: impl Future<Output = io::Result<bool>> + Send,
     ) -> bool {
         let until = keeper.now() + self.config.connect_timeout / 2;
-        timeout_at(keeper, until, probe).await.is_some_and(|answer| answer.unwrap_or(false))
+        keeper.timeout_at(until, probe).await.is_some_and(|answer| answer.unwrap_or(false))
     }
 
     fn without_tls_failure(&self) -> Failure {

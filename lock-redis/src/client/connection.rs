@@ -19,7 +19,7 @@ use redis::{
 };
 use tokio::{runtime::Id, sync::SetOnce};
 
-use super::{batcher::Batcher, endpoint::Endpoint, role_check::RoleCheck, timeout::timeout_at};
+use super::{batcher::Batcher, endpoint::Endpoint, role_check::RoleCheck};
 use crate::error::{self, Failure, connection_ended};
 
 /// One pipelined connection: being opened, open, or closed. A closed one is never opened again: the next command gets another.
@@ -89,7 +89,7 @@ impl Connection {
             return multiplexed.clone();
         }
         // The task has the same limit, but its runtime may be blocked.
-        match timeout_at(keeper, self.open_by, self.multiplexed.wait()).await {
+        match keeper.timeout_at(self.open_by, self.multiplexed.wait()).await {
             Some(multiplexed) => multiplexed.clone(),
             None => Err(too_slow(endpoint)),
         }
@@ -119,7 +119,7 @@ async fn open_and_drive(
     open_by: BootTime,
     batcher: Arc<Batcher>,
 ) {
-    let opened = timeout_at(&keeper, open_by, open(&endpoint, &keeper, &role_check)).await;
+    let opened = keeper.timeout_at(open_by, open(&endpoint, &keeper, &role_check)).await;
     let opened = opened.unwrap_or_else(|| Err(too_slow(&endpoint)));
     // A keeper that is kept alive by a task of its own would never end.
     drop(keeper);

@@ -11,7 +11,6 @@ mod role_check;
 mod run_script;
 mod runtime_selector;
 mod socket;
-mod timeout;
 mod tls_probe;
 mod unanswered_creates;
 
@@ -27,7 +26,6 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::reply_limit::ReplyLimit;
 pub(crate) use self::runtime_selector::RuntimeSelector;
 pub(crate) use self::socket::Socket;
-pub(crate) use self::timeout::timeout_at;
 use self::{
     batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script,
     unanswered_creates::UnansweredCreates,
@@ -212,13 +210,13 @@ impl Checkout<'_> {
         let mut answer = pin!(answer);
         let mut answered = None;
         if let Some(retire_at) = self.retire_at {
-            answered = timeout_at(keeper, retire_at, answer.as_mut()).await;
+            answered = keeper.timeout_at(retire_at, answer.as_mut()).await;
             if answered.is_none() {
                 self.pool.retire(&self.connection);
             }
         }
         if answered.is_none() {
-            answered = timeout_at(keeper, self.answer_by, answer).await;
+            answered = keeper.timeout_at(self.answer_by, answer).await;
         }
         match answered {
             Some(Ok(answer)) => Ok(answer),

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::subscriber::Subscriber;
 use self::{health::Health, subscriber::Evictions, subscription::Subscription};
 use crate::{
-    client::{Endpoint, RuntimeSelector, timeout_at},
+    client::{Endpoint, RuntimeSelector},
     error::Failure,
     keys,
 };
@@ -104,7 +104,7 @@ impl Notifications {
         self.runtimes.keeper.spawn(async move {
             let limit = endpoint.config.connect_timeout;
             let asked =
-                timeout_at(&keeper, keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;
+                keeper.timeout_at(keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;
             let late = || Err(Failure::timed_out(&endpoint.address, "subscribing", limit));
             // The caller may no longer wait.
             let _ = tell.send(asked.unwrap_or_else(late));

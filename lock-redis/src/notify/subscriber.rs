@@ -28,7 +28,7 @@ use super::{
     subscription::Subscription,
 };
 use crate::{
-    client::{Endpoint, RuntimeSelector, timeout_at},
+    client::{Endpoint, RuntimeSelector},
     error::Failure,
     keys,
 };
@@ -177,7 +177,7 @@ impl Subscriber {
         let keeper = &self.runtimes.keeper;
         let until = keeper.now() + self.shared.endpoint.config.command_timeout;
         // The waiter goes on in any case. The sender is in `self`, so the channel never closes.
-        let _ = timeout_at(keeper, until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+        let _ = keeper.timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 }
 
@@ -200,7 +200,7 @@ impl Shared {
         let mut relied_on = false;
         loop {
             let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
-            let failure = match timeout_at(keeper, opened_by, self.open(keeper)).await {
+            let failure = match keeper.timeout_at(opened_by, self.open(keeper)).await {
                 Some(Ok(subscription)) => {
                     // Waiters that listen from now on miss nothing, and the earlier ones look again.
                     self.hints.changed_for_all();
@@ -248,7 +248,7 @@ impl Shared {
                 self.health.check_publish(&mut socket, &self.endpoint, &self.channel).await
             };
             // If this fails because of the connection, the heartbeats notice.
-            let _ = timeout_at(keeper, keeper.now() + self.endpoint.config.connect_timeout, marking).await;
+            let _ = keeper.timeout_at(keeper.now() + self.endpoint.config.connect_timeout, marking).await;
         }
         pending().await
     }
@@ -260,7 +260,7 @@ impl Shared {
         let heartbeats = async {
             loop {
                 keeper.sleep_until(keeper.now() + every).await;
-                match timeout_at(keeper, keeper.now() + every, heartbeat.ping(&self.endpoint)).await {
+                match keeper.timeout_at(keeper.now() + every, heartbeat.ping(&self.endpoint)).await {
                     Some(Ok(())) => *failures = 0,
                     Some(Err(failure)) => return failure,
                     None => return Failure::timed_out(&self.endpoint.address, "a heartbeat", every),

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
     all(feature = "sqlite", target_os = "linux")
 ))]
 use lock_core::Keeper;
-use lock_core::sync::Mutex;
-use lock_core::{Locks, Memory};
+use lock_core::{Locks, Memory, sync::Mutex};
 #[cfg(feature = "etcd")]
 use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
 #[cfg(feature = "redis")]

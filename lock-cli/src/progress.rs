@@ -9,8 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use distlock::EntryId;
-use distlock::sync::Mutex;
+use distlock::{EntryId, sync::Mutex};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},

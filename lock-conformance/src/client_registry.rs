@@ -9,9 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, EntryId, Standing, Step, WaitMode,
+    sync::{Mutex, MutexGuard},
 };
 
 use crate::Layer;

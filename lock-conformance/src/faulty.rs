@@ -3,10 +3,9 @@
 use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Keeper, Lease, Renewal, Standing,
-    Step, WaitMode,
+    Step, WaitMode, sync::Mutex,
 };
 
 use crate::{Gate, Layer};

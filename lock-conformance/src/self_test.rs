@@ -5,8 +5,7 @@ use std::{collections::HashSet, mem, sync::Arc, thread};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
-use lock_core::sync::Mutex;
-use lock_core::{Backend, BackendError, Entry, EntryId, Hint, Standing, Step, WaitMode};
+use lock_core::{Backend, BackendError, Entry, EntryId, Hint, Standing, Step, WaitMode, sync::Mutex};
 
 use crate::{Harness, Layer, MakeBug, NoHints, cases, declarations::declaration, finds, ran_nothing};
 

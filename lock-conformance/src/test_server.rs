@@ -6,8 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{Entropy, SystemEntropy};
+use lock_core::{
+    Entropy, SystemEntropy,
+    sync::{Mutex, MutexGuard},
+};
 
 use crate::{ServerProcess, ServerProgram};
 

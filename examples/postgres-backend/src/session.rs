@@ -11,8 +11,9 @@ use std::{
 };
 
 use futures_util::future::{AbortHandle, Abortable};
-use lock_core::sync::Mutex;
-use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy};
+use lock_core::{
+    BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy, sync::Mutex,
+};
 use tokio::{
     runtime::Runtime,
     sync::SetOnce,

@@ -4,8 +4,7 @@ mod queue;
 
 use std::sync::Arc;
 
-use lock_core::sync::Mutex;
-use lock_core::{DistributedLock, FencingToken};
+use lock_core::{DistributedLock, FencingToken, sync::Mutex};
 
 use self::queue::{
     a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else,

@@ -6,9 +6,9 @@ mod memory;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use lock_core::sync::Mutex;
 use lock_core::{
     Claim, Creates, DistributedLock, FencingToken, Guard, LostReason, Outage, Standing, Step, WaitMode,
+    sync::Mutex,
 };
 
 use self::{

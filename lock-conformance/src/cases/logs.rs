@@ -8,8 +8,10 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BackendErrorKind, DistributedLock, Outage};
+use lock_core::{
+    BackendErrorKind, DistributedLock, Outage,
+    sync::{Mutex, MutexGuard},
+};
 use tracing::{
     Event, Id, Level, Metadata, Subscriber,
     field::{Field, Visit},

@@ -10,10 +10,11 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken, Hint,
-    Kind, Lease, Renewal, Standing, Step, WaitMode, valid_until,
+    Kind, Lease, Renewal, Standing, Step, WaitMode,
+    sync::{Mutex, MutexGuard},
+    valid_until,
 };
 
 use crate::Layer;

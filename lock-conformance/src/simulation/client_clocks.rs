@@ -6,10 +6,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Backend, BackendError, BootTime, Clock, Creates, Departure, Entry, EntryId, Kind, Lease, Memory, Renewal,
-    Standing, Step, WaitMode, testing::VirtualClock,
+    Standing, Step, WaitMode,
+    sync::{Mutex, MutexGuard},
+    testing::VirtualClock,
 };
 
 use crate::{Layer, Layered};

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use lock_core::sync::Mutex;
-use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode};
+use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode, sync::Mutex};
 
 use super::recorder::Recorder;
 use crate::{Layer, history::EventKind};

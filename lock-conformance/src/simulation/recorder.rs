@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Guard, Hold, LockName, LostReason, QueueRow, Released,
+    sync::{Mutex, MutexGuard},
     testing::{Sim, SimClient},
 };
 

@@ -4,8 +4,7 @@ use std::{fs::File, hint::black_box, sync::Arc, thread};
 
 use async_trait::async_trait;
 use lock_conformance::{Layer, alone, finds};
-use lock_core::sync::Mutex;
-use lock_core::{Backend, BackendError, Entry, Standing, Step, WaitMode};
+use lock_core::{Backend, BackendError, Entry, Standing, Step, WaitMode, sync::Mutex};
 
 use crate::MemoryHarness;
 

@@ -7,11 +7,8 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::Mutex;
-use lock_core::{BootTime, Keeper};
+use lock_core::{BootTime, Keeper, sync::Mutex};
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-use crate::client::timeout_at;
 
 /// So many names are told apart, more or less.
 const NAMES: u64 = 1024;

@@ -5,8 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle};
+use lock_core::{
+    BackendErrorKind as Kind, Keeper, LogThrottle,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::runtime::{Handle, Id};
 
 use super::{channel::Channel, cluster::Cluster, connection::Connection, hedge_budget::HedgeBudget};

@@ -8,8 +8,10 @@ use std::{
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Notifier};
+use lock_core::{
+    Alarms, BootTime, EntryId, Hint, Hints, Keeper, Notifier,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::Notify;
 
 use super::{

@@ -14,8 +14,9 @@ use futures_util::{
     StreamExt,
     future::{AbortHandle, AbortRegistration, Abortable, pending},
 };
-use lock_core::sync::Mutex;
-use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
+use lock_core::{
+    Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, sync::Mutex,
+};
 use tokio::sync::watch;
 
 use super::{

@@ -2,8 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BootTime, Entry};
+use lock_core::{
+    BootTime, Entry,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::{session, tombstones::Tombstone};
 use crate::keys::{self, Keys};

@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BootTime, Entry, EntryId, Keeper};
+use lock_core::{
+    BootTime, Entry, EntryId, Keeper,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::watch;
 
 use super::{

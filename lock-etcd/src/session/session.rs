@@ -9,8 +9,11 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
+use lock_core::{
+    BackendErrorKind as Kind, BootTime, EntryId,
+    sync::{Mutex, MutexGuard},
+    valid_until,
+};
 use tokio::sync::Notify;
 
 use super::{

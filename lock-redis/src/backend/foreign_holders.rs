@@ -2,8 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use lock_core::sync::Mutex;
-use lock_core::{BootTime, Entry, LockName, excerpt};
+use lock_core::{BootTime, Entry, LockName, excerpt, sync::Mutex};
 
 /// How long a foreign key may be without expiry before that is logged: some clients set the expiry in a second command.
 const WARN_AFTER: Duration = Duration::from_secs(3);

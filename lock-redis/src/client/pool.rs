@@ -2,8 +2,10 @@
 
 use std::{mem, sync::Arc};
 
-use lock_core::Keeper;
-use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{
+    Keeper,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::{
     connection::{Connection, Owner},

@@ -5,8 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::Mutex;
-use lock_core::{BackendErrorKind as Kind, BootTime};
+use lock_core::{BackendErrorKind as Kind, BootTime, sync::Mutex};
 use redis::Value;
 
 use crate::{

@@ -6,8 +6,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use lock_core::Keeper;
-use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{
+    Keeper,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::runtime::{Handle, Id};
 
 /// A connection belongs to the runtime that drives it.

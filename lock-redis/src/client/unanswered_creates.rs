@@ -6,8 +6,10 @@ use std::{
     thread,
 };
 
-use lock_core::EntryId;
-use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{
+    EntryId,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::connection::Connection;
 

@@ -5,8 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use lock_core::sync::Mutex;
-use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle};
+use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle, sync::Mutex};
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -9,8 +9,10 @@ use std::{mem, sync::Arc};
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_util::future::join;
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper};
+use lock_core::{
+    Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::oneshot;
 
 pub(crate) use self::subscriber::Subscriber;

@@ -15,8 +15,9 @@ use std::{
 
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt};
-use lock_core::sync::Mutex;
-use lock_core::{BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, SystemEntropy};
+use lock_core::{
+    BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, SystemEntropy, sync::Mutex,
+};
 use tokio::{
     runtime::{Handle, Id},
     sync::watch,

@@ -8,8 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, Port, ServerControl, Unsupported};
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{FencingToken, LockName};
+use lock_core::{
+    FencingToken, LockName,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::Admin;
 use crate::common::process::{Process, Start};

@@ -8,8 +8,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use lock_core::sync::Mutex;
-use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Notifier};
+use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Notifier, sync::Mutex};
 
 use super::worker_waker::WorkerWaker;
 

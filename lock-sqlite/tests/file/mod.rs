@@ -10,8 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
-use lock_core::sync::Mutex;
-use lock_core::{FencingToken, Keeper, LockName};
+use lock_core::{FencingToken, Keeper, LockName, sync::Mutex};
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -3,8 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BootTime, Entry, FencingToken};
+use lock_core::{
+    BootTime, Entry, FencingToken,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::{session::Session, slots::size};
 use crate::queue::Snapshot;

@@ -2,8 +2,10 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, margin};
+use lock_core::{
+    BackendErrorKind as Kind, BootTime, Keeper, margin,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 

@@ -14,8 +14,9 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::Mutex;
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
+use lock_core::{
+    AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy, sync::Mutex,
+};
 
 use crate::{
     Client, Faulty, SLACK, TestEnv, Verb,

@@ -9,10 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Standing, Step,
-    SystemEntropy, WaitMode,
+    SystemEntropy, WaitMode, sync::Mutex,
 };
 use tokio::task::JoinHandle;
 

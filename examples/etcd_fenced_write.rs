@@ -36,12 +36,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
 
     // What its write will compare: its key, which ends with its lease.
-    let late = etcd.held(&paused.hold()).ok_or("the lock is held")?;
+    let late = etcd.held(&paused.hold()).ok_or("the lock is lost")?;
 
     // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&mut client).await? - 50;
-    let held = etcd.held(&quick.hold()).ok_or("the lock is held")?;
+    let held = etcd.held(&quick.hold()).ok_or("the lock is lost")?;
     assert!(write(&held, &mut client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 

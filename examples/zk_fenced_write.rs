@@ -33,12 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let paused = take(&locks).await?;
     println!("token {}: the balance is {}, I take 80 … and am paused", paused.token(), read(&client).await?);
     // What its write will check: its node, which ends with its lease.
-    let late = zookeeper.held(&paused.hold()).ok_or("the lock is held")?;
+    let late = zookeeper.held(&paused.hold()).ok_or("the lock is lost")?;
 
     // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&client).await? - 50;
-    let held = zookeeper.held(&quick.hold()).ok_or("the lock is held")?;
+    let held = zookeeper.held(&quick.hold()).ok_or("the lock is lost")?;
     assert!(write(&held, &client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 

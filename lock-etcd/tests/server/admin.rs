@@ -224,8 +224,8 @@ impl Admin {
         client.alarm(action, AlarmType::Nospace, Some(options)).await.expect("the server takes alarms");
     }
 
-    /// Adds a user for the clients, who may do everything under the prefix and nothing else, and gives what stands for it
-    /// in their URL. From then on, whoever names nobody may do nothing.
+    /// Adds a user for the clients, with all rights under the prefix and no others, and returns the part for it
+    /// in their URL. From then on, a client without a user may do nothing.
     ///
     /// # Panics
     /// If the server does not.
@@ -242,8 +242,8 @@ impl Admin {
         "clients:open@"
     }
 
-    /// Does what commands of `etcdctl` do that set up roles and users, each with the password of the clients. From then on, whoever names
-    /// nobody may do nothing.
+    /// Does what commands of `etcdctl` do that set up roles and users, each with the password of the clients. From then on, a client
+    /// without a user may do nothing.
     ///
     /// # Panics
     /// If there is another command among them, or the server does not do it.

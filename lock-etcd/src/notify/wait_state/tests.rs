@@ -74,7 +74,7 @@ fn the_delete_of_one_of_many_is_a_reason_to_look_and_no_grant() {
 }
 
 #[test]
-fn when_the_scout_has_gone_the_waiter_looks_again_once() {
+fn when_the_lookahead_has_gone_the_waiter_looks_again_once() {
     let lookahead = Some(b"s".to_vec());
     let mut wait_state = armed(Snapshot { lookahead, sum: None, ..snapshot(Claim::mutex(), &[("z", 1)]) });
     assert!(wait_state.keys().contains(&b"s"[..]));

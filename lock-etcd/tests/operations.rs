@@ -5,6 +5,7 @@ mod server;
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,8 @@ use common::{Client, kind, name, options, soon, told};
 use etcd_client::WatchOptions;
 use futures_util::future::select_all;
 use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
-use lock_core::{BackendErrorKind, DistributedLock, HoldState};
+use lock_core::{BackendErrorKind, DistributedLock, HoldState, Keeper, Locks, SystemEntropy};
+use lock_etcd::{Etcd, EtcdConfig};
 use server::{Admin, TestServer, quiet, requests};
 
 const NAME: &str = "job";
@@ -134,6 +136,27 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
     next.release().await.unwrap().confirmed().unwrap();
     // The client has a lease again, and goes on.
     holder.assert_free(NAME).await;
+}
+
+/// `Etcd::held`, as a transaction of the user compares it: the key and revision of this life of the lock, and none once it is released.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_to_compare_is_that_of_a_held_lock_and_none_after_its_release() {
+    let server = TestServer::start("case").await;
+    let keeper = Keeper::start().unwrap();
+    let etcd = Arc::new(Etcd::new(EtcdConfig::from_url(&url(&server)).unwrap(), &keeper).unwrap());
+    let locks = Locks::with(Arc::clone(&etcd) as _, keeper, Arc::new(SystemEntropy));
+    let guard = soon("a free lock", locks.mutex(NAME).unwrap().acquire_with(&options())).await.unwrap();
+    let hold = guard.hold();
+    let shown = etcd.held(&hold).expect("the lock is held");
+    let stored = server.admin().client().await.get(shown.key(), None).await.unwrap();
+    let revisions: Vec<i64> = stored.kvs().iter().map(etcd_client::KeyValue::create_revision).collect();
+    assert_eq!(revisions, [shown.create_revision()]);
+    guard.release().await.unwrap().confirmed().unwrap();
+    assert!(etcd.held(&hold).is_none(), "it is released");
+    let next = soon("a free lock", locks.mutex(NAME).unwrap().acquire_with(&options())).await.unwrap();
+    assert!(etcd.held(&hold).is_none(), "the next life of the lock is another one");
+    assert_ne!(etcd.held(&next.hold()).expect("it is held").create_revision(), shown.create_revision());
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// H10, H11: etcd's own lock grants such a waiter a key that is not there, or lets it wait for ever (etcd #9921, #19597).

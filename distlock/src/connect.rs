@@ -58,6 +58,30 @@ use crate::{
 /// # }
 /// ```
 ///
+/// The store has to answer. [`Outage::Wait`](crate::Outage::Wait) is for locks, and not for this call: a service that may start before its
+/// store calls again while the error [is transient](ConnectError::is_transient).
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let url = "memory:";
+/// let locks = loop {
+///     match distlock::connect(url).await {
+///         Ok(locks) => break locks,
+///         Err(error) if error.is_transient() => eprintln!("{error}"),
+///         Err(error) => return Err(error.into()),
+///     }
+///     tokio::time::sleep(Duration::from_secs(1)).await;
+/// };
+/// # assert!(locks.mutex("job").is_ok());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Connect once in a process, and clone the [`Locks`]. Those of another call are another client: to the store, and in
+/// [`Error::WaitTimeout`](crate::Error::WaitTimeout), they are like another process.
+///
 /// # Errors
 /// [`ConnectError`] says what is wrong with the URL, which feature is missing, or what the store answered.
 ///

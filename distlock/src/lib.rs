@@ -112,7 +112,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | getting locks from a URL, or from the settings of a service | [`connect`], [`Settings`] |
+//! | getting locks from a URL, or from the settings of a service, also before the store is there | [`connect`], [`Settings`] |
 //! | taking them | [`Locks`], [`DistributedLock`], [`AcquireOptions`] |
 //! | work that stops when its lock is lost | [`DistributedLock::run`], [`Guard::lost`] |
 //! | a lock that was granted | [`Guard`], [`Hold`], [`FencingToken`] |

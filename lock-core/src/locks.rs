@@ -10,7 +10,7 @@ use crate::{
 /// A backend with the keeper that serves it: where locks come from.
 ///
 /// Make one for each store and process, and clone it: clones share the connections and are [closed](Self::close) together. Locks and
-/// guards keep what they need of it alive.
+/// guards keep what they need of it alive. A second one on the same store is another client, whose locks this one does not know.
 ///
 /// ```
 /// use lock_core::{DistributedLock, Locks, Memory};
@@ -73,7 +73,7 @@ impl Locks {
     /// A lock with one holder, first come, first served.
     ///
     /// It is not re-entrant: a task that asks for it again while it holds the guard waits for itself. With a `wait` in the options that
-    /// ends with [`Error::WaitTimeout`], which tells that this process holds the lock.
+    /// ends with [`Error::WaitTimeout`], which tells that this process holds the lock. It knows that of these `Locks` and their clones.
     ///
     /// # Errors
     /// [`Error::Input`] if the name is empty or too long.

@@ -16,7 +16,7 @@ use crate::{InputError, MAX_TTL, MIN_TTL, limits};
 /// | free the lock sooner after a crash | a shorter [`ttl`](Self::ttl) |
 /// | keep the lock through longer outages of the store | a longer `ttl` |
 /// | take the lock from a holder that is stuck | [`max_hold`](Self::max_hold) |
-/// | start while the store is away | [`outage`](Self::outage) |
+/// | sit out a store that is away | [`outage`](Self::outage) |
 /// | be found in the queue by people | [`label`](Self::label) |
 ///
 /// In files and variables, durations are written as `30s`, `1m 30s` or `250ms`. An option that is left out has its default, and an
@@ -63,7 +63,8 @@ pub struct AcquireOptions {
     #[serde(with = "crate::settings::duration::option")]
     pub max_hold: Option<Duration>,
     /// What to do when the store is away. Default: [`Outage::Fail`] until the queue was entered, so that a wrong address is an error at
-    /// once, and [`Outage::Wait`] from then on, because the place in the queue may still be there.
+    /// once, and [`Outage::Wait`] from then on, because the place in the queue may still be there. It is about locks: to connect takes a
+    /// store that answers.
     pub outage: Option<Outage>,
     /// The pauses between tries while the store is away.
     pub back_off: BackOff,

@@ -12,6 +12,15 @@ use crate::InputError;
 /// then a holder that was paused past its lease can do no harm. If one grant of a name was returned before another
 /// was asked for, its token is the smaller one. Tokens of different names say nothing about each other.
 ///
+/// In a database, the token has a column in the row that it protects, and the write has a condition. If it changes no row, a later holder
+/// has written, and this one has to stop:
+///
+/// ```sql
+/// UPDATE orders SET state = $1, token = $2 WHERE id = $3 AND token <= $2
+/// ```
+///
+/// A signed column of 64 bits (`BIGINT`) will do: no store gets beyond 2^63 − 1.
+///
 /// A token is minted when an entry joins the queue, so it also tells one life of an entry from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

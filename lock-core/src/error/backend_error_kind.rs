@@ -5,6 +5,10 @@ use std::{borrow::Cow, fmt};
 use crate::Kind;
 
 /// What sort of trouble a store is in. `Display` says what to do about it.
+///
+/// The kind also decides who goes on waiting. `Unreachable`, `TimedOut`, `Unavailable`, `OutOfMemory`, `ReadOnly` and `Panicked`
+/// [may pass](crate::BackendError::is_transient), so whoever [waits for an outage to end](crate::AcquireOptions::outage) tries again. With
+/// `Denied`, only those who stand in the queue do. With any other kind all of them get the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendErrorKind {

@@ -26,7 +26,7 @@ async fn a_wait_for_a_lock_that_its_own_process_holds_says_so() {
     let (ours, theirs) = (sim.client(), sim.client());
     let mutex = |client: &Client| client.locks.mutex("a").unwrap();
     let guard = take(&mutex(&ours), "web-1").await;
-    for wait in [s(2), s(0)] {
+    for wait in [s(2), ms(1), s(0)] {
         let (said, here, others) = refused(&mutex(&ours), wait).await;
         assert!(here && !others && said.contains(", held by this process: `web-1`; "), "{said}");
         let (said, here, others) = refused(&mutex(&theirs), wait).await;

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use lock_conformance::{
+use lock_engine_tests::{
     history::{EventKind, Outcome},
     simulation::{self, Bug},
 };

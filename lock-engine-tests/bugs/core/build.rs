@@ -62,7 +62,7 @@ fn switched(name: &Path, mut text: String) -> String {
         let (places, file) = (text.matches(switch.from).count(), switch.file);
         assert_eq!(
             places, 1,
-            "{id}: where is this in lock-core/src/{file} now? The switch in lock-conformance/bugs/switches.rs has to follow \
+            "{id}: where is this in lock-core/src/{file} now? The switch in lock-engine-tests/bugs/switches.rs has to follow \
              it.\n{}",
             switch.from
         );

@@ -3,7 +3,7 @@
 
 extern crate conformance_with_bugs as lock_conformance;
 
-#[path = "../../tests/memory_harness/mod.rs"]
+#[path = "../../../lock-conformance/tests/memory_harness/mod.rs"]
 mod memory_harness;
 #[path = "../switches.rs"]
 #[allow(dead_code, reason = "the switches are of use to the build")]

@@ -10,14 +10,13 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use lock_conformance::Layer;
 use lock_core::{
     Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken, Hint,
     Kind, Lease, Renewal, Standing, Step, WaitMode,
     sync::{Mutex, MutexGuard},
     valid_until,
 };
-
-use crate::Layer;
 
 /// A bug of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,14 +6,13 @@ use std::{
 };
 
 use async_trait::async_trait;
+use lock_conformance::{Layer, Layered};
 use lock_core::{
     Backend, BackendError, BootTime, Clock, Creates, Departure, Entry, EntryId, Kind, Lease, Memory, Renewal,
     Standing, Step, WaitMode,
     sync::{Mutex, MutexGuard},
     testing::VirtualClock,
 };
-
-use crate::{Layer, Layered};
 
 /// The recipe by which every client writes its own time into a sorted set, and removes what is older than a ttl.
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ mod worker;
 
 use std::{sync::Arc, time::Duration};
 
+use lock_conformance::Layered;
 use lock_core::{
     Backend,
     testing::{Faults, Sim, SimClient, Simulation, VirtualClock},
@@ -36,10 +37,7 @@ use self::{
     sessions::Sessions,
     worker::Worker,
 };
-use crate::{
-    Layered,
-    history::{EventKind, check},
-};
+use crate::history::{EventKind, check};
 
 /// Everything that waits then has had far more time than it can need.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
+use lock_conformance::Layer;
 use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode, sync::Mutex};
 
 use super::recorder::Recorder;
-use crate::{Layer, history::EventKind};
+use crate::history::EventKind;
 
 /// A layer that changes nothing.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 //!
 //! `docs/bug-bank.md` lists them. Bugs of a store are put between a client and memory ([`store`]); bugs of the engine are
 //! switches in a copy of its source, in the package `bugs`; those that show only between clocks that differ are found by the
-//! [simulation](lock_conformance::simulation); those of Redis are in `lock-redis`.
+//! [simulation](lock_engine_tests::simulation); those of Redis are in `lock-redis`.
 
 mod cuts;
 mod leaks;
-#[path = "../memory_harness/mod.rs"]
+#[path = "../../../lock-conformance/tests/memory_harness/mod.rs"]
 mod memory_harness;
 mod store;
 mod strays;
@@ -15,7 +15,7 @@ mod strays;
 mod switches;
 mod table;
 
-use lock_conformance::simulation::{self, Bug};
+use lock_engine_tests::simulation::{self, Bug};
 
 use self::memory_harness::MemoryHarness;
 

@@ -15,8 +15,8 @@
 //! one rule at a time, and the checker finds and prints the shortest way to break a promise.
 //!
 //! ```sh
-//! cargo test -p lock-conformance --test model -- --nocapture                # prints the numbers and the counterexamples
-//! MODEL=large cargo test --release -p lock-conformance --test model -- --nocapture --test-threads=1    # some minutes
+//! cargo test -p lock-engine-tests --test model -- --nocapture                # prints the numbers and the counterexamples
+//! MODEL=large cargo test --release -p lock-engine-tests --test model -- --nocapture --test-threads=1    # some minutes
 //! ```
 
 mod check;

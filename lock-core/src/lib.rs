@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`session_pool`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -79,6 +79,7 @@ mod pointers;
 mod released;
 mod rwlock;
 mod semaphore;
+pub mod session_pool;
 pub mod settings;
 pub mod sync;
 pub mod telemetry;

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use lock_core::{BootTime, EntryId};
+use crate::{BootTime, EntryId};
 
 /// The least time for which a tombstone is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Entries that were left for while a create was in doubt: this process does not let them in again (PR08).
+/// Entries that left while a create of them was in doubt: this process does not let them in again (PR08).
 #[derive(Debug, Default)]
 pub(super) struct Tombstones(BTreeMap<EntryId, BootTime>);
 
@@ -19,6 +19,9 @@ impl Tombstones {
 
     /// Whether an entry is kept out. Drops tombstones that are too old.
     pub(super) fn contains(&mut self, entry: EntryId, now: BootTime) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
         self.0.retain(|_, until| *until > now);
         self.0.contains_key(&entry)
     }

@@ -206,10 +206,7 @@ impl Backend for Faulty {
             let (inner, sent) = (Arc::clone(&inner), sent.clone());
             Box::pin(async move { inner.renew(&sent).await })
         };
-        self.send(request).await.unwrap_or_else(|error| {
-            let copy = || BackendError::new("faulty", error.kind().clone(), error.to_string());
-            leases.iter().map(|_| Err(copy())).collect()
-        })
+        self.send(request).await.unwrap_or_else(|error| leases.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {

@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`session_pool`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -46,6 +46,7 @@ mod circuit_breaker;
 mod client;
 mod clock;
 mod closing;
+mod connection_pool;
 mod departure;
 mod entropy;
 mod entry;
@@ -92,6 +93,9 @@ pub use self::{
     backend::{Alarms, Backend, Creates, Hint, Hints, Holder, Lease, Renewal, Standing, Step, WaitMode},
     circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},
+    connection_pool::{
+        ConnectionPool, ConnectionTask, Connector, OpenConnection, PooledConnection, RuntimeSelector,
+    },
     departure::Departure,
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},

@@ -10,12 +10,12 @@ use std::{
 };
 
 use lock_conformance::{Port, Proxy, ServerProcess, ServerProgram};
-use lock_core::Keeper;
+use lock_core::{Keeper, RuntimeSelector};
 use tempfile::TempDir;
 
 use crate::{
     RedisConfig,
-    client::{Client, Endpoint, RuntimeSelector},
+    client::{Client, Endpoint},
 };
 
 /// A server that ends with its value.

@@ -152,7 +152,7 @@ fn after_a_restart_the_first_command_is_served() {
     let mut server = Server::start();
     let client = limited(server.port.number());
     ask(&client, "PING").unwrap();
-    let connection = client.pool.connection();
+    let connection = client.pool.connection(&());
     server.restart();
     // The connection is seen to be gone while it is idle, so that no command is lost on it.
     eventually(|| connection.is_closed());

@@ -188,7 +188,7 @@ fn a_server_that_was_reached_is_never_asked_without_tls() {
             client
         });
         ask(&client, "PING").unwrap();
-        let connection = client.pool.connection();
+        let connection = client.pool.connection(&());
         // It may have been asked before it was reached, if the machine was slow.
         drop(beginnings(&listener));
         first.join().unwrap().shutdown(Shutdown::Both).unwrap();

@@ -6,18 +6,22 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use lock_core::{
+use tokio::runtime::{Handle, Id};
+
+use crate::{
     Keeper,
     sync::{Mutex, MutexGuard},
 };
-use tokio::runtime::{Handle, Id};
 
-/// A connection belongs to the runtime that drives it.
+/// Which runtime drives the connection that serves a caller.
 ///
 /// A caller is served by its own runtime: there is no thread hop, and a runtime that is blocked or shut down stalls only its own
 /// callers. The keeper's connections serve callers without a tokio runtime, and callers whose runtime has no I/O driver.
-pub(crate) struct RuntimeSelector {
-    pub(crate) keeper: Keeper,
+///
+/// A backend has one, for its [`ConnectionPool`](crate::ConnectionPool) and for other connections that belong to the runtime of a caller,
+/// such as one for notifications: what one of them learns of a runtime counts for all.
+pub struct RuntimeSelector {
+    keeper: Keeper,
     /// The keeper's own runtime, once it is known.
     keepers_runtime: Arc<OnceLock<Id>>,
     /// Runtimes without an I/O driver.
@@ -25,7 +29,9 @@ pub(crate) struct RuntimeSelector {
 }
 
 impl RuntimeSelector {
-    pub(crate) fn new(keeper: Keeper) -> Self {
+    /// No runtime is known yet, and each is taken to have an I/O driver.
+    #[must_use]
+    pub fn new(keeper: Keeper) -> Self {
         let keepers_runtime = Arc::new(OnceLock::new());
         let told = Arc::clone(&keepers_runtime);
         // Runs before any verb that the keeper runs for us.
@@ -33,16 +39,23 @@ impl RuntimeSelector {
         Self { keeper, keepers_runtime, without_io: Mutex::default() }
     }
 
+    /// The keeper, whose clock counts all time limits.
+    #[must_use]
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
     /// The runtime that serves the calling task; `None` is the keeper's.
-    pub(crate) fn current(&self) -> Option<Handle> {
+    #[must_use]
+    pub fn current(&self) -> Option<Handle> {
         let runtime = Handle::try_current().ok()?;
         let usable =
             self.keepers_runtime.get() != Some(&runtime.id()) && !self.without_io().contains(&runtime.id());
         usable.then_some(runtime)
     }
 
-    /// Spawns a task on a runtime; without one, on the keeper's.
-    pub(crate) fn spawn(&self, runtime: Option<&Handle>, task: impl Future<Output = ()> + Send + 'static) {
+    /// Spawns a task on a runtime; without one, on the keeper's. A runtime that is being shut down drops the task at once.
+    pub fn spawn(&self, runtime: Option<&Handle>, task: impl Future<Output = ()> + Send + 'static) {
         match runtime {
             Some(runtime) => drop(runtime.spawn(task)),
             None => self.keeper.spawn(task),
@@ -50,7 +63,7 @@ impl RuntimeSelector {
     }
 
     /// The runtime has no I/O driver: from now on the keeper serves its callers.
-    pub(crate) fn mark_without_io(&self, runtime: Id) {
+    pub fn mark_without_io(&self, runtime: Id) {
         self.without_io().push(runtime);
     }
 

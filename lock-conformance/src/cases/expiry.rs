@@ -40,7 +40,7 @@ use super::{
     wall_clock,
 };
 use crate::{
-    Case, Fault, SLACK, TestEnv, Verb,
+    CaseTest, Fault, SLACK, TestEnv, Verb,
     audit::{assert_queue_empties, await_queue, safety, soon, within},
 };
 
@@ -74,7 +74,7 @@ macro_rules! expiry_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = expiry_cases!(list);
+pub(super) const CASES: &[CaseTest] = expiry_cases!(list);
 
 /// The waiter is in the queue when the holder dies, so it is the first to learn that the lock is free.
 pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before(env: TestEnv) {

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use distlock::{Departure, Operator, QueueRow, harmless};
+use distlock::{Departure, Operator, QueueRow, escape_unprintable};
 use serde::Serialize;
 
 use crate::{
@@ -69,7 +69,7 @@ fn is_selected(args: &BreakArgs, row: &QueueRow) -> bool {
 
 /// Shows the entries to take away, and asks.
 fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
-    let name = harmless(&format!("{}", args.name));
+    let name = escape_unprintable(&format!("{}", args.name));
     eprint!("{}", entry_table(&entry_views(selected)));
     eprintln!(
         "A holder of `{name}` may still be working: its writes are safe only where tokens are checked."
@@ -102,7 +102,7 @@ async fn report(
             .because(&error)
             .hint(show_command(name))
     })?;
-    let name = harmless(&format!("{name}"));
+    let name = escape_unprintable(&format!("{name}"));
     match entry_views(&now).iter().find(|row| row.state == EntryState::Holding) {
         Some(next) => print::text(&format!("`{name}` is held by {} now\n", next.who())),
         None => print::text(&format!("`{name}` is free\n")),

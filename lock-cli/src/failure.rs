@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, escape_unprintable};
 use serde::Serialize;
 
 use crate::{exit::Exit, render, shell::show_command};
@@ -152,17 +152,17 @@ impl From<ConnectError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "distlock: {}", harmless(&self.message))?;
+        write!(f, "distlock: {}", escape_unprintable(&self.message))?;
         let mut told = self.message.as_str();
         for cause in &self.causes {
             // Some messages already contain their cause.
             if !told.contains(cause.as_str()) {
-                write!(f, "\n  because: {}", harmless(cause))?;
+                write!(f, "\n  because: {}", escape_unprintable(cause))?;
             }
             told = cause;
         }
         match &self.hint {
-            Some(hint) => write!(f, "\n  try: {}", harmless(hint)),
+            Some(hint) => write!(f, "\n  try: {}", escape_unprintable(hint)),
             None => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use distlock::{Guard, harmless};
+use distlock::{Guard, escape_unprintable};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -76,7 +76,7 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
         let ttl_ms = guard.ttl().as_millis();
         print::json(&HeldLock { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
-        print::text(&format!("holding `{}`, token {token}\n", harmless(&format!("{name}"))))
+        print::text(&format!("holding `{}`, token {token}\n", escape_unprintable(&format!("{name}"))))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 use nix::{
     fcntl::OFlag,
     unistd::{Group, geteuid},
@@ -72,7 +72,7 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
         let message = "this `distlock` was built without the store of `sqlite:` URLs";
         return Err(Failure::new(Exit::USAGE, message));
     };
-    let name = harmless(&args.group);
+    let name = escape_unprintable(&args.group);
     // An error of the group database counts as no such group.
     let Some(group) = Group::from_name(&args.group).ok().flatten() else {
         let failure = Failure::new(Exit::USAGE, format!("there is no group `{name}`"));

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 
 /// Writes from a thread of its own: a terminal that was halted, or a pipe that nobody empties, must not hold up
 /// the renewal of the lease or the supervision of the command. The thread starts with the first message; most commands write none.
@@ -36,7 +36,7 @@ impl Output {
     /// Writes a line, unless `--quiet` was given.
     pub(crate) fn line(&self, line: impl AsRef<str>) {
         if !self.quiet {
-            self.send(Message::Line(format!("distlock: {}", harmless(line.as_ref()))));
+            self.send(Message::Line(format!("distlock: {}", escape_unprintable(line.as_ref()))));
         }
     }
 
@@ -64,7 +64,7 @@ impl Output {
         let status = status.into();
         let has_written = || self.messages.get().is_some();
         if self.shows_status() && (!status.is_empty() || has_written()) {
-            self.send(Message::Status(harmless(&status)));
+            self.send(Message::Status(escape_unprintable(&status)));
         }
     }
 

@@ -12,6 +12,7 @@ mod fencing;
 mod growth;
 mod idle;
 mod inputs;
+mod jumping_clock;
 mod keeper;
 mod lease;
 mod leave;
@@ -27,7 +28,6 @@ mod rwlock;
 mod semaphore;
 mod stall_tolerant;
 mod steps;
-mod wall_clock;
 mod wire;
 
 use crate::{Case, CaseTest};

@@ -47,7 +47,7 @@ fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
     ]
 }
 
-/// For people. A server may put anything into its answers.
+/// For people. The answers of a server may contain any characters, so they are escaped.
 fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
     let mut report = String::from("The store\n");
     let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();

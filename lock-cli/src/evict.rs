@@ -81,7 +81,7 @@ fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says what became of the entries, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
+/// Prints which entries were removed, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
 async fn report(
     args: &BreakArgs,
     operator: &dyn Operator,

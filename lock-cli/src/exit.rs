@@ -11,7 +11,7 @@ pub(crate) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
-    /// `doctor` found problems; `break` took nothing away; nobody holds what `show --quiet` was asked for.
+    /// `doctor` found problems, `break` took nothing away, or `show --quiet` found the lock free.
     pub(crate) const NO: Self = Self(1);
     /// The command line or the settings are wrong.
     pub(crate) const USAGE: Self = Self(64);
@@ -25,9 +25,9 @@ impl Exit {
     pub(crate) const NOT_STOPPED: Self = Self(77);
     /// The lock was lost.
     pub(crate) const LOST: Self = Self(79);
-    /// The command is there, and cannot be run.
+    /// The command exists, but cannot be run.
     pub(crate) const CANNOT_RUN: Self = Self(126);
-    /// The command is not there.
+    /// The command does not exist.
     pub(crate) const NOT_FOUND: Self = Self(127);
 
     /// The exit code of a command.

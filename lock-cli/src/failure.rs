@@ -34,7 +34,7 @@ impl Failure {
         Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
-    /// Ends with this code and prints nothing: the user knows the reason, or nobody reads any more.
+    /// Ends with this code and prints nothing: the user knows the reason, or the output is closed.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self::new(exit, "")
     }
@@ -128,7 +128,7 @@ impl Failure {
     }
 }
 
-/// A URL that gave no locks.
+/// A URL that cannot be connected to.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let failure = match &error {
@@ -172,7 +172,7 @@ impl fmt::Display for Failure {
 mod tests {
     use super::*;
 
-    /// A server may say anything in its errors.
+    /// The errors of a server may contain any characters.
     #[test]
     fn what_a_store_says_cannot_write_on_the_terminal() {
         let said = std::io::Error::other("ERR \u{1b}]0;owned\u{7}\r\u{202e}");

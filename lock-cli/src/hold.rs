@@ -80,10 +80,10 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     }
 }
 
-/// Returns when the standard input has ended, if somebody is there who may end it. A background job never reads from its terminal: that
-/// would stop it.
+/// Returns when the standard input has ended, if it is of a kind that can still end. A background job never reads from its terminal:
+/// that would stop it.
 async fn end_of_input(until_eof: bool) {
-    if !(until_eof || somebody_is_there()) {
+    if !(until_eof || can_end()) {
         return std::future::pending().await;
     }
     if std::io::stdin().is_terminal() && !Terminal::open().is_some_and(|terminal| terminal.is_ours()) {
@@ -100,7 +100,7 @@ async fn end_of_input(until_eof: bool) {
 }
 
 /// Whether the standard input is a terminal, a pipe or a socket. systemd and cron give an input that has already ended.
-fn somebody_is_there() -> bool {
+fn can_end() -> bool {
     let stdin = std::io::stdin();
     let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
     let is_pipe = found.map(|found| found.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_socket());

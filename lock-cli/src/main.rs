@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let error = shortened(error);
-            // If it cannot be printed, there is nobody to tell.
+            // Nothing can be done if it cannot be printed.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }

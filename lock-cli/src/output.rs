@@ -1,4 +1,4 @@
-//! [`Output`]: what the command says on the standard error while it works.
+//! [`Output`]: messages on the standard error while the command works.
 
 use std::{
     io::{IsTerminal, Write},
@@ -21,7 +21,7 @@ pub(crate) struct Output {
 enum Message {
     /// A line that stays.
     Line(String),
-    /// What stands in the last line of the terminal, until something else does.
+    /// The text of the last line of the terminal, until the next message replaces it.
     Status(String),
     /// Answered when all earlier messages are written.
     Flush(mpsc::Sender<()>),
@@ -40,7 +40,7 @@ impl Output {
         }
     }
 
-    /// Writes a line about an event. Off a terminal it begins with the time: nobody may be there to see when it happens.
+    /// Writes a line about an event. If the standard error is no terminal, the line begins with the time, because it may be read much later.
     pub(crate) fn timed_line(&self, line: impl AsRef<str>) {
         if self.terminal {
             return self.line(line);
@@ -94,7 +94,7 @@ fn start_thread() -> mpsc::Sender<Message> {
 fn write_messages(received: &mpsc::Receiver<Message>) {
     const CLEAR: &str = "\r\x1b[2K";
     let mut status = String::new();
-    // Longer than the line is wide, it would not be cleared whole: no line break meanwhile.
+    // No line break meanwhile: a status that is wider than the terminal could not be cleared completely.
     let shown =
         |status: &str| if status.is_empty() { String::new() } else { format!("\x1b[?7l{status}\x1b[?7h") };
     for message in received {

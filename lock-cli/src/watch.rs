@@ -63,7 +63,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, output: &Output
                 before = after;
             }
             Err(error) if error.is_transient() => {
-                // Once for each outage.
+                // Report each outage once.
                 if !std::mem::replace(&mut away, true) {
                     output.timed_line(no_answer(&error));
                 }

@@ -208,7 +208,7 @@ pub struct Lease {
     pub token: FencingToken,
 }
 
-/// What became of a lease that was to be extended.
+/// The outcome of extending a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// It was extended.

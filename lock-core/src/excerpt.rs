@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// A text from a store or another program, as a [`BackendError`](crate::BackendError) repeats it to people: the first 200
-/// characters, in one line. No more than that is ever made of it, however long it is.
+/// A text from a store or another program, as a [`BackendError`](crate::BackendError) quotes it: the first 200 characters, escaped as
+/// [`escape_unprintable`] does. A longer text is never formatted beyond them.
 ///
 /// ```
 /// assert_eq!(lock_core::excerpt(format_args!("no\tway\n")), "no\\tway\\n");
@@ -13,7 +13,7 @@ pub fn excerpt(said: fmt::Arguments<'_>) -> String {
     excerpt_of(200, said)
 }
 
-/// The same of so many characters.
+/// The same with a limit of `room` characters.
 pub(crate) fn excerpt_of(room: usize, said: fmt::Arguments<'_>) -> String {
     let mut excerpt = Excerpt { text: String::new(), room };
     if excerpt.write_fmt(said).is_err() {

@@ -104,7 +104,7 @@ fn sentence(identity: &Identity) -> String {
     match (identity.label.as_deref(), place.is_empty()) {
         (Some(label), true) => label.to_owned(),
         (Some(label), false) => format!("{label} ({place})"),
-        (None, true) => "somebody without a label".to_owned(),
+        (None, true) => "a client without a label".to_owned(),
         (None, false) => place,
     }
 }

@@ -43,9 +43,10 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
         return Err(Failure::new(Exit::NO, what).hint(show_command(name)));
     }
     if selected.iter().all(|row| row.entry.is_none()) {
-        let message = format!("`{name}` is held by a client of another library, which cannot be told");
-        return Err(Failure::new(Exit::NO, message)
-            .hint("delete its key in the store, once it does not run any more"));
+        let message = format!("`{name}` is held by a client of another library, which cannot be evicted");
+        return Err(
+            Failure::new(Exit::NO, message).hint("delete its key in the store after that client has ended")
+        );
     }
     if !args.yes && !confirmed(args, &selected)? {
         return Err(Failure::new(Exit::NO, "nothing was taken away"));

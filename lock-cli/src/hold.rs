@@ -64,7 +64,9 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -
     let kept = release(&locks, guard, output).await;
     match reason {
         Some(reason) => Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {reason}"))),
-        None if !kept => Err(Failure::new(Exit::LOST, format!("lock `{name}` had been lost before its end"))),
+        None if !kept => {
+            Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost before it was released")))
+        }
         None => Ok(Exit::DONE),
     }
 }

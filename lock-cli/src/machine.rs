@@ -107,7 +107,7 @@ fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
     if found.mode() & 0o077 != 0 {
         // It was prepared earlier, and may be in use.
         let is_same = found.gid() == group;
-        let why = format!("it is there for group {}; remove it while nobody uses it", found.gid());
+        let why = format!("it exists for group {}; remove it while it is not in use", found.gid());
         return if is_same { Ok(()) } else { Err(io::Error::new(ErrorKind::AlreadyExists, why)) };
     }
     let mut options = OpenOptions::new();

@@ -30,8 +30,7 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) 
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let queue = locks.operator().queue(name).await;
-    let queue =
-        queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;
+    let queue = queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be read"), &error))?;
     if output.is_quiet() {
         return Ok(if queue.iter().any(|row| row.admitted) { Exit::DONE } else { Exit::NO });
     }

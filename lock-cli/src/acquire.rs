@@ -85,7 +85,7 @@ impl Request {
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        // SQLite notices at once that a process is dead.
+        // On SQLite, waiters notice by themselves that a process has died.
         options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
         let (only_try, verbose, store) = (args.only_try, args.verbose, settings.store_address());

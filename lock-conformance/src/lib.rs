@@ -41,6 +41,7 @@
 mod alone;
 pub mod audit;
 mod case;
+mod case_test;
 pub mod cases;
 #[cfg(feature = "tls")]
 mod certificates;
@@ -118,3 +119,5 @@ pub use self::{
     certificates::{Authority, Issued},
     impostor::Impostor,
 };
+
+pub(crate) use self::case_test::CaseTest;

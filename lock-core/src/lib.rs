@@ -100,7 +100,7 @@ pub use self::{
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
-    excerpt::{excerpt, harmless},
+    excerpt::{escape_unprintable, excerpt},
     fork_detector::ForkDetector,
     guarantees::Guarantees,
     guard::Guard,

@@ -27,7 +27,7 @@ use crate::{
     Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode, sync::Mutex,
 };
 
-/// So many requests at one instant are a loop that never ends, which on paused time would hang the test.
+/// This number of requests at one instant means an endless loop, which on paused time would hang the test.
 const ENDLESS: usize = 20_000;
 
 /// How many tokens are remembered, to make hints for former lives of them.

@@ -1,4 +1,4 @@
-//! What is left of a lock when its process ends without a close.
+//! [`assert_that_ends_leave_no_lock`]: a process that ends without `Locks::close` leaves no lock behind.
 
 use std::{
     process::Command,
@@ -26,7 +26,7 @@ pub(crate) fn assert_that_ends_leave_no_lock(url: &str) {
             for ending in ["dropped", "alive", "panic"] {
                 for run in 0..volume(3, 20) {
                     let name = format!("{main}-{ending}-{run}");
-                    let program = super::example("ending");
+                    let program = super::example("end_without_close");
                     let output = Command::new(program).args([url, &name, main, ending]).output().unwrap();
                     let said = String::from_utf8_lossy(&output.stderr);
                     assert_eq!(output.status.success(), ending != "panic", "{name}: {said}");

@@ -10,7 +10,7 @@ use std::{
 const VARIABLE: &str = "DISTLOCK_WALL_CLOCK_JUMPS";
 
 /// Stands between the process and its C library.
-const SHIM: &str = include_str!("wall_clock.c");
+const SHIM: &str = include_str!("jumping_clock.c");
 
 /// Whether this is that process.
 pub(super) fn jumps_here() -> bool {
@@ -57,9 +57,9 @@ struct Library(PathBuf);
 
 impl Library {
     fn build() -> Self {
-        let folder = std::env::temp_dir().join(format!("distlock-wall-clock-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("distlock-jumping-clock-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("the folder for temporary files takes a folder");
-        let (source, library) = (folder.join("wall_clock.c"), folder.join("wall_clock.so"));
+        let (source, library) = (folder.join("jumping_clock.c"), folder.join("jumping_clock.so"));
         std::fs::write(&source, SHIM).expect("a temporary file can be written");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         let built = Command::new(&compiler)

@@ -1,10 +1,10 @@
-//! A process that ends as first programs do, without closing its locks. The tests start it; it is no example of anything.
+//! A process that takes a lock and ends without `Locks::close`. Tests start it; it is not an example.
 
 use std::{env, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, Guard, Locks};
 
-/// Longer than a machine is busy: with the 200 ms that are the default, the test would ask how fast the machine is.
+/// Longer than a busy machine takes: with the default of 200 ms, the result would depend on the speed of the machine.
 const LINGER: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -39,7 +39,7 @@ async fn take(url: &str, name: &str) -> (Locks, Guard) {
     (locks, guard)
 }
 
-/// The last that the program does.
+/// The last thing that the program does.
 fn end(guard: Guard, ending: &str) {
     match ending {
         "dropped" => drop(guard),

@@ -18,3 +18,20 @@ pub fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> T {
         Err(panic) => resume_unwind(panic),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_is_run_where_a_runtime_runs_already() {
+        let outer = Builder::new_current_thread().build().unwrap();
+        assert_eq!(outer.block_on(async { block_on(async { 7 }) }), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "the server has ended")]
+    fn a_panic_is_passed_on() {
+        block_on::<()>(async { panic!("the server has ended") });
+    }
+}

@@ -6,9 +6,9 @@
 //! |---|---|
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
-//! | starting one where nothing is awaited | `block_on` |
-//! | what a server says of itself | `ask`, `http_get` |
-//! | programs in Java | `java` |
+//! | our own programs in Java, with the same feature | `java` |
+//! | starting a server where nothing is awaited | [`block_on`] |
+//! | what a server says of itself | [`ask`], [`http_get`] |
 //!
 //! Variables say which servers tests use:
 //!
@@ -19,9 +19,7 @@
 //! | `LOCK_TEST_SERVERS` | where servers run: `process` (the default) or `docker` |
 //! | `LOCK_TEST_ETCD_IMAGE`, `LOCK_TEST_REDIS_IMAGE`, `LOCK_TEST_ZOOKEEPER_IMAGE` | the images of those that run in containers |
 
-#[cfg(feature = "processes")]
 mod ask;
-#[cfg(feature = "processes")]
 mod block_on;
 pub mod etcd;
 #[cfg(feature = "processes")]
@@ -37,11 +35,9 @@ pub mod zookeeper;
 #[cfg(feature = "processes")]
 mod zookeeper_server;
 
-#[cfg(feature = "processes")]
 pub use self::{
     ask::{ask, http_get},
     block_on::block_on,
-    etcd_server::EtcdServer,
-    redis_server::RedisServer,
-    zookeeper_server::ZooKeeperServer,
 };
+#[cfg(feature = "processes")]
+pub use self::{etcd_server::EtcdServer, redis_server::RedisServer, zookeeper_server::ZooKeeperServer};

@@ -2,10 +2,9 @@
 
 use std::{process::Command, time::Duration};
 
-use lock_test_servers::etcd::{alone, arguments, installed};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+use lock_test_servers::{
+    etcd::{alone, arguments, installed},
+    http_get,
 };
 
 use super::client::connect;
@@ -68,11 +67,7 @@ async fn version(address: &str) -> Result<String> {
 
 /// What the server counts: requests, and beside them messages on streams of watches.
 pub(super) async fn command_counts(address: &str) -> Result<CommandCounts> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    count(&text)
+    count(&http_get(address, "/metrics").await?)
 }
 
 /// Lines such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.

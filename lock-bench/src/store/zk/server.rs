@@ -2,12 +2,11 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use lock_test_servers::zookeeper::{MAIN, installed, settings};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
+use lock_test_servers::{
+    ask,
+    zookeeper::{MAIN, installed, settings},
 };
+use tokio::time::timeout;
 
 use super::client::TICK;
 use crate::{
@@ -71,12 +70,4 @@ async fn version(address: &str) -> Result<String> {
         .filter(|_| answer.contains("Mode: "))
         .ok_or_else(|| format!("it does not serve: {answer}"))?;
     Ok(version.split('-').next().unwrap_or_default().to_owned())
-}
-
-async fn ask(address: &str, word: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(word.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
 }

@@ -7,8 +7,8 @@
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
 //! | our own programs in Java, with the same feature | `java` |
-//! | starting a server where nothing is awaited | [`block_on`] |
-//! | what a server says of itself | [`ask`], [`http_get`] |
+//! | starting a server where nothing is awaited | [`block_on()`] |
+//! | what a server says of itself | [`ask()`], [`http_get`] |
 //!
 //! Variables say which servers tests use:
 //!

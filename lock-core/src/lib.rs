@@ -31,7 +31,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
+//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`AcquireProgress`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
 //! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
@@ -39,6 +39,7 @@
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire_progress;
 mod acquire_span;
 pub mod admission;
 mod backend;
@@ -90,6 +91,7 @@ mod token;
 mod wait;
 
 pub use self::{
+    acquire_progress::AcquireProgress,
     backend::{Alarms, Backend, Creates, Hint, Hints, Holder, Lease, Renewal, Standing, Step, WaitMode},
     circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},

@@ -44,7 +44,7 @@ fn a_killed_supervisor_whose_dead_stay_there_is_followed_soon() {
     if !namespaces_are_there("unreaped::a_killed_supervisor_whose_dead_stay_there_is_followed_soon") {
         return;
     }
-    let mut took = Vec::new();
+    let mut took: Vec<Duration> = Vec::new();
     while !took.iter().any(|took| *took < SOON) {
         assert!(took.len() < TRIES, "the next holder was admitted after {took:?}");
         took.push(takeover());

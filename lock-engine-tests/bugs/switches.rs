@@ -254,4 +254,16 @@ pub(crate) const BUGS: &[InEngine] = &[
             },
         ],
     },
+    InEngine {
+        id: "b40",
+        case: ("keeper", "a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock"),
+        says: "the end of a waker, by a hint: not within",
+        switches: &[Switch {
+            file: "notifier.rs",
+            from: "        deliver(listeners, hint);\n",
+            to: r#"        let _locked = crate::bug("b40").then(|| self.listeners.lock());
+        deliver(listeners, hint);
+"#,
+        }],
+    },
 ];

@@ -141,6 +141,11 @@ fn b37_a_cleanup_that_tells_of_every_try_is_found() {
     is_found("b37_a_cleanup_that_tells_of_every_try_is_found");
 }
 
+#[test]
+fn b40_a_hint_that_is_given_while_the_listeners_are_locked_is_found() {
+    is_found("b40_a_hint_that_is_given_while_the_listeners_are_locked_is_found");
+}
+
 /// A case of this group starts the test of its own name, in a process of its own.
 mod resources {
     use lock_conformance::{Mode, run};

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
-use lock_conformance::{Layer, MakeBug, Sound, finds};
+use lock_conformance::{Layer, MakeBug, NoHints, Sound, finds};
 use lock_core::{
     Backend, BackendError, Creates, Departure, Entropy, Entry, EntryId, FencingToken, Hint, Hints, Keeper,
     Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, SystemEntropy, WaitMode,
@@ -61,6 +61,12 @@ pub(crate) const BUGS: &[InStore] = &[
         case: ("fencing", "a_token_past_two_to_the_53_is_exact"),
         says: "was taken for it",
         make: |_| Arc::new(FloatingTokens::default()),
+    },
+    InStore {
+        id: "b38",
+        case: ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
+        says: " looks of ",
+        make: |_| Arc::new(NoHints::looking_every(Duration::from_millis(50), Keeper::shared())),
     },
 ];
 
@@ -355,6 +361,15 @@ impl Layer for FloatingTokens {
 #[test]
 fn b22_tokens_of_floating_point_are_found() {
     is_found("b22");
+}
+
+/// It brings a crowd.
+mod alone {
+    /// Nothing happens, and each waiter asks all the time where it stands.
+    #[test]
+    fn b38_waiters_that_look_all_the_time_are_found() {
+        super::is_found("b38");
+    }
 }
 
 /// The tokens that the store really gave, where a bug tells others.

@@ -7,7 +7,8 @@ use crate::{SIMULATED, store, switches};
 /// All that the bank has to hold.
 const IDS: &[&str] = &[
     "b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b09", "b10", "b11", "b14", "b16", "b17", "b18",
-    "b19", "b20", "b22", "b25", "b26", "b27", "b30", "b31", "b32", "b33", "b34", "b35", "b36", "b37",
+    "b19", "b20", "b22", "b25", "b26", "b27", "b30", "b31", "b32", "b33", "b34", "b35", "b36", "b37", "b38",
+    "b39", "b40",
 ];
 
 /// Rows of the table: which bug, where it is put in, and what finds it.

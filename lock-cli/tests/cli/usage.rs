@@ -121,7 +121,10 @@ fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
 /// home folder of `nobody`.
 #[test]
 fn the_folder_that_tests_take_for_missing_is_missing() {
-    assert!(!Path::new("/nonexistent").exists(), "something has made /nonexistent on this machine: remove it");
+    assert!(
+        !Path::new("/nonexistent").exists(),
+        "something has made /nonexistent on this machine: remove it"
+    );
 }
 
 #[test]

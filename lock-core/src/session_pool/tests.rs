@@ -59,7 +59,7 @@ impl TestOwner {
         self.sessions.try_join(EntryId::new(id), CLASS, 0, |session| TestMember::new(id, session))
     }
 
-    fn opened(&self) -> usize {
+    fn sessions_opened(&self) -> usize {
         self.opened.lock().len()
     }
 }
@@ -139,7 +139,7 @@ impl PooledMember for TestMember {
 }
 
 /// Waits for something that the keeper does.
-async fn until(done: impl Fn() -> bool) {
+async fn until(done: impl Fn() -> bool + Send + Sync) {
     let wait = async {
         while !done() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -154,7 +154,7 @@ async fn a_session_is_opened_once_for_all_that_wait_for_it() {
     let joins = join_all((0..50).map(|id| owner.join(id)));
     let (joined, ()) = tokio::join!(joins, async { owner.gate.add_permits(100) });
     assert!(joined.iter().all(|member| matches!(member, Ok(Some(_)))));
-    assert_eq!(owner.opened(), 1);
+    assert_eq!(owner.sessions_opened(), 1);
     assert_eq!(owner.sessions.members_of(&owner.opened.lock()[0]).len(), 50);
 }
 
@@ -176,7 +176,7 @@ async fn a_session_that_is_full_gets_another_one_beside_it() {
     for id in 0..5 {
         assert!(owner.join(id).await.unwrap().is_some());
     }
-    assert_eq!(owner.opened(), 3);
+    assert_eq!(owner.sessions_opened(), 3);
     let first = owner.sessions.find(EntryId::new(0)).unwrap();
     assert!(owner.sessions.forget(&first));
     assert!(Arc::ptr_eq(&owner.try_join(6).unwrap().session, &first.session), "the slot is free again");

@@ -49,9 +49,9 @@ impl Connector for CommandConnector {
         let (multiplexed, driver) = open(&endpoint, keeper, &role_check).await?;
         let connection = Arc::new(Connection { multiplexed, batcher: Batcher::default() });
         tracing::debug!(server = %endpoint.address, "redis connection opened");
-        let driven = Arc::clone(&connection);
+        let connected = Arc::clone(&connection);
         let task: ConnectionTask = Box::pin(async move {
-            driven.batcher.drive(driven.multiplexed.clone(), driver).await;
+            connected.batcher.drive(connected.multiplexed.clone(), driver).await;
             // Before the connection is closed: then the next one is opened.
             role_check.mark_doubtful();
             tracing::debug!(server = %endpoint.address, "redis connection ended");

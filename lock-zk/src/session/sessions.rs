@@ -133,7 +133,9 @@ impl Sessions {
     pub(crate) fn close_idle(&self) {
         let idle = self.0.sessions.close_idle();
         // Their tasks find them ended.
-        idle.iter().for_each(|(session, _)| session.close());
+        for (session, _) in &idle {
+            session.close();
+        }
         tracing::trace!(idle = idle.len(), "zookeeper sessions given back");
     }
 

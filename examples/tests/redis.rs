@@ -1,13 +1,9 @@
 //! The example on a real server, from several processes. Fails where `redis-server` is missing: see `scripts/setup`.
 
-use std::{
-    env, fs,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::process::Command;
 
-use lock_conformance::{Port, ServerProcess, ServerProgram};
+use lock_conformance::Port;
+use lock_test_servers::{RedisServer, block_on, redis};
 
 mod built;
 
@@ -54,28 +50,15 @@ fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
 /// A server of this test alone, or the one whose URL is in `DISTLOCK_TEST_REDIS_URL`.
 struct Server {
     url: String,
-    _process: Option<(ServerProcess, tempfile::TempDir, Port)>,
+    _process: Option<RedisServer>,
 }
 
 impl Server {
     fn start() -> Self {
-        if let Some(url) = env::var("DISTLOCK_TEST_REDIS_URL").ok().filter(|url| !url.is_empty()) {
+        if let Some(url) = redis::url() {
             return Self { url, _process: None };
         }
-        let port = Port::reserve();
-        let directory = tempfile::tempdir().unwrap();
-        let (number, folder) = (port.to_string(), directory.path().display().to_string());
-        let arguments = ["--port", &number, "--bind", "127.0.0.1", "--save", "", "--dir", &folder];
-        let log = directory.path().join("log");
-        let program = ServerProgram::local(["redis-server"]);
-        let process = ServerProcess::start(&program, &arguments.map(str::to_owned), &log);
-        let started = Instant::now();
-        let said = || fs::read_to_string(&log).unwrap_or_default();
-        while !said().contains("Ready to accept connections") {
-            let waits = process.is_alive() && started.elapsed() < Duration::from_secs(20);
-            assert!(waits, "no server (`scripts/setup` installs it):\n{}", said());
-            thread::sleep(Duration::from_millis(5));
-        }
-        Self { url: format!("redis://127.0.0.1:{port}"), _process: Some((process, directory, port)) }
+        let process = block_on(RedisServer::start(&[]));
+        Self { url: process.url(), _process: Some(process) }
     }
 }

@@ -3,7 +3,8 @@
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use distlock::{
-    AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, Outage, QueueRow, Released,
+    AcquireOptions, AcquireProgress, DistributedLock, EntryId, Error, Guard, Identity, Keeper, Locks, Outage,
+    QueueRow, Released,
 };
 use tokio::time;
 
@@ -13,7 +14,6 @@ use crate::{
     exit::Exit,
     failure::Failure,
     output::Output,
-    progress::OwnEntry,
     render,
     settings::Settings,
     shell::show_command,
@@ -85,7 +85,7 @@ impl Request {
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        // SQLite notices at once that a process is dead.
+        // On SQLite, waiters notice by themselves that a process has died.
         options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
         let (only_try, verbose, store) = (args.only_try, args.verbose, settings.store_address());
@@ -93,28 +93,24 @@ impl Request {
     }
 
     /// Takes the lock. A signal ends the attempt.
-    pub(crate) async fn acquire(
-        &self,
-        own: &OwnEntry,
-        signals: &mut Signals,
-        output: &Output,
-    ) -> Result<Guard, Failure> {
+    pub(crate) async fn acquire(&self, signals: &mut Signals, output: &Output) -> Result<Guard, Failure> {
+        let progress = AcquireProgress::new();
         let granted = tokio::select! {
             biased;
             signal = signals.next() => Err(Failure::silent(Exit::from_signal(signal))),
-            granted = self.take(output) => granted,
-            never = self.show_place(own, output) => never,
+            granted = self.take(&progress, output) => granted,
+            never = self.show_place(&progress, output) => never,
         };
         output.status("");
         granted
     }
 
     /// With `--quiet`, only the exit code tells that the lock is busy.
-    async fn take(&self, output: &Output) -> Result<Guard, Failure> {
+    async fn take(&self, progress: &AcquireProgress, output: &Output) -> Result<Guard, Failure> {
         let (granted, seen) = if self.only_try {
             (self.lock.try_acquire_with(&self.options).await, None)
         } else {
-            let (granted, seen) = self.wait().await;
+            let (granted, seen) = self.wait(progress).await;
             (granted.map(Some), seen)
         };
         match granted {
@@ -132,11 +128,11 @@ impl Request {
 
     /// Waits for the lock. At the end of the wait the store is asked for the queue: its answer tells a busy lock from an outage. It is
     /// asked shortly before the end, too, so that an outage that has lasted for a while does not lengthen the wait.
-    async fn wait(&self) -> (Result<Guard, Error>, QueueProbe) {
+    async fn wait(&self, progress: &AcquireProgress) -> (Result<Guard, Error>, QueueProbe) {
         let mut look = pin!(self.early_probe());
         let mut early = None;
         let granted = {
-            let mut acquiring = pin!(self.lock.acquire_with(&self.options));
+            let mut acquiring = pin!(self.lock.acquire_observed(&self.options, progress));
             loop {
                 tokio::select! {
                     biased;
@@ -190,7 +186,7 @@ impl Request {
     }
 
     /// Shows the place in the queue and the holders: on a terminal all the time, elsewhere once and only with `--verbose`.
-    async fn show_place(&self, own: &OwnEntry, output: &Output) -> Result<Guard, Failure> {
+    async fn show_place(&self, progress: &AcquireProgress, output: &Output) -> Result<Guard, Failure> {
         let again = output.shows_status();
         if self.only_try || !(again || self.verbose) {
             return std::future::pending().await;
@@ -199,7 +195,7 @@ impl Request {
         for look in 0_u32.. {
             // An outage is reported by `Progress`.
             if let Ok(queue) = self.lock.queue().await {
-                let place = self.place(&queue, own);
+                let place = self.place(&queue, progress.entry());
                 if !again {
                     output.timed_line(place);
                     break;
@@ -212,8 +208,7 @@ impl Request {
     }
 
     /// Our place in the queue, in a sentence.
-    fn place(&self, queue: &[QueueRow], own: &OwnEntry) -> String {
-        let mine = own.known();
+    fn place(&self, queue: &[QueueRow], mine: Option<EntryId>) -> String {
         let before = queue.iter().take_while(|row| row.entry != mine);
         let ahead = before.filter(|row| !row.admitted).count();
         let waiting = queue.iter().filter(|row| !row.admitted).count();

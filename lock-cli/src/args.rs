@@ -17,8 +17,8 @@ use crate::{
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
 ///
-/// Unless a store is named, the locks are those of this user, this machine: other users, root among them, and other machines have their
-/// own. `--url` names one that is shared.
+/// Unless you name a store, the locks are those of this user, this machine: other users, root too, and other machines have their own.
+/// `--url` names a shared store.
 #[derive(Debug, Parser)]
 #[command(name = "distlock", version, disable_help_subcommand = true, after_help = exit::TABLE)]
 pub(crate) struct Args {
@@ -29,15 +29,15 @@ pub(crate) struct Args {
     pub(crate) task: Task,
 }
 
-/// What stands apart in the help of each command.
+/// The heading of the options that every command has, in the help.
 const FOR_ALL: &str = "For all commands";
 
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default, `sqlite:`: this user, this machine.
-    /// Everybody on this machine can see a password in it, in the list of processes: use `--url-file`, the settings file, or
-    /// `?password_file=…` in it
+    /// Every user of this machine can see a password in the URL, in the list of processes: use `--url-file`, the settings file, or
+    /// `?password_file=…` instead
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "URL")]
     pub(crate) url: Option<String>,
 
@@ -45,8 +45,8 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
 
-    /// The locks of this machine, for all users of a group, as with the URL `sqlite:machine`: `setup-machine` has to prepare them once.
-    /// Each of them can take the locks of the others; root has its own where that is too much
+    /// Use the locks that all users of a group share on this machine, like the URL `sqlite:machine`; `setup-machine` prepares them once.
+    /// Each of these users can take the locks of the others: as root, use them only if you trust all of them
     #[arg(long, global = true, help_heading = FOR_ALL, conflicts_with_all = ["url", "url_file"])]
     pub(crate) machine: bool,
 
@@ -54,7 +54,7 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(long, short, global = true, help_heading = FOR_ALL)]
     pub(crate) quiet: bool,
 }
@@ -65,31 +65,31 @@ pub(crate) enum Task {
     ///
     /// The command gets `DISTLOCK_NAME` and `DISTLOCK_TOKEN`, the standard input, the terminal and the signals; its exit code is
     /// passed on. If the lock is lost, the command is stopped before the next holder can be admitted: SIGTERM, the grace,
-    /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
-    /// run`, and not `distlock run … sudo`.
+    /// SIGKILL to its process group. If distlock is killed, the command is killed too. A command that runs as another user cannot be
+    /// killed: use `sudo distlock run`, not `distlock run … sudo`.
     #[command(after_help = exit::TABLE)]
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
     ///
-    /// The end of the standard input counts if that is a terminal or a pipe, and not what systemd and cron give. A service of
-    /// `Type=notify` is told when the lock is held.
+    /// The end of the standard input counts only if it is a terminal, a pipe or a socket: the input that systemd and cron give has
+    /// already ended. As a service of `Type=notify`, it reports to systemd when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
     ///
-    /// With `--quiet` it says nothing, and ends with 0 if the lock is held and with 1 if it is not.
+    /// With `--quiet` it prints nothing; the exit code is 0 if the lock is held, and 1 if it is not.
     Show(ShowArgs),
     /// List the locks that are held or waited for
     List(ListArgs),
     /// Take a lock away from its holders by force
     ///
-    /// A holder is told at once, but may work on for a moment. Only a resource that checks tokens is safe from that.
+    /// A holder learns of it at once, but may work on for a moment. Only a resource that checks tokens is protected from that.
     Break(BreakArgs),
-    /// Tell when a waiter joins the queue of a lock, gets the lock, or leaves
+    /// Print when a waiter joins the queue of a lock, gets the lock, or leaves
     ///
-    /// It reads the queue again and again: a hold that begins and ends between two reads is not told. No store keeps a record of the
+    /// It reads the queue at intervals, and does not see a hold that begins and ends between two reads. No store keeps a record of
     /// holds that have ended.
     Watch(WatchArgs),
-    /// Prepare locks for all users of a group, on this machine: what `--machine` and `sqlite:machine` use. Takes root
+    /// Prepare the locks that all users of a group share on this machine, for `--machine` and `sqlite:machine`. Needs root
     SetupMachine(SetupArgs),
     /// Examine the store: what it promises, and what is wrong with its settings
     Doctor(DoctorArgs),
@@ -135,7 +135,7 @@ impl Task {
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct LockArgs {
-    /// The name of the lock. One that begins with `-` comes after `--`
+    /// The name of the lock. Put `--` before a name that begins with `-`
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
 
@@ -171,15 +171,15 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Hold the lock for at most this time: then it counts as lost
+    /// Hold the lock for at most this time; after that it counts as lost
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// Who this is, for people who look at the queue; default: the name of the command
+    /// A text that people see in the queue; default: the name of the command
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// Say once who holds the lock while waiting for it: on a terminal that is shown anyway
+    /// Print once who holds the lock while waiting for it; on a terminal that is always shown
     #[arg(long)]
     pub(crate) verbose: bool,
 
@@ -187,14 +187,14 @@ pub(crate) struct LockArgs {
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]
     pub(crate) conflict_exit_code: Option<u8>,
 
-    /// Exit codes instead of ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
+    /// Your own exit codes for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
     #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
     pub(crate) exit: Option<ExitCodes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutagePolicy {
-    /// Try again until it is back, or the wait is over, also at the start
+    /// Try again until the store is back or the wait is over, at the start too
     Wait,
     /// Give up at once
     Fail,
@@ -209,11 +209,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// Write how it ended: `command CODE`, or a word and a code of ours, as `busy 75`, `unavailable 69`, `lost 79`
+    /// Write to this file how it ended: `command CODE`, or a reason and our exit code, as `busy 75`, `unavailable 69`, `lost 79`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) status_file: Option<PathBuf>,
 
-    /// Give the command the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
+    /// Give the command the URL of the store, with its password, in `DISTLOCK_URL`; by default it gets none
     #[arg(long)]
     pub(crate) pass_url: bool,
 
@@ -225,7 +225,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with_all = ["command", "shell"])]
     pub(crate) line: Option<OsString>,
 
-    /// The command and its arguments: all that comes after the name, or after `--`, whatever it begins with
+    /// The command and its arguments: everything after the name, or after `--`, even if it begins with `-`
     #[arg(
         trailing_var_arg = true,
         required_unless_present = "line",
@@ -251,7 +251,7 @@ pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// End with the standard input, whatever that is
+    /// End when the standard input ends, even if systemd or cron gave it
     #[arg(long)]
     pub(crate) until_eof: bool,
 
@@ -277,11 +277,11 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only names that begin with this
+    /// List only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 
-    /// Write their names alone, one a line
+    /// Print only the names, one per line
     #[arg(long, conflicts_with = "json")]
     pub(crate) names: bool,
 
@@ -296,11 +296,11 @@ pub(crate) struct BreakArgs {
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
 
-    /// Only this entry, holding or waiting, as `show` names it; default: all who hold the lock
+    /// Take away only this entry, a holder or a waiter, by the id that `show` prints; default: all holders
     #[arg(long, value_name = "ID", value_parser = entry)]
     pub(crate) entry: Option<EntryId>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 
@@ -339,7 +339,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// The command whose page is wanted
+    /// The command whose page to print
     pub(crate) command: Option<String>,
 }
 

@@ -7,18 +7,37 @@ use clap_complete::Shell;
 
 use crate::{args::Args, exit::Exit, failure::Failure, print};
 
-/// Completes the names of locks in bash, by asking the store. `clap` completes the rest.
-const LOCKS: &str = include_str!("completions.bash");
+/// These complete the names of locks, by asking the store, and the command of `run`. `clap` completes the rest.
+const BASH: &str = include_str!("completions.bash");
+const FISH: &str = include_str!("completions.fish");
+const ZSH: &str = include_str!("completions.zsh");
 
 pub(crate) fn completions(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "distlock", &mut script);
-    let mut script = String::from_utf8_lossy(&script).into_owned();
-    if shell == Shell::Bash {
-        script.push_str(&LOCKS.replace("@WITH_VALUES@", &options_with_values()));
-    }
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let with_values = |ours: &str| ours.replace("@WITH_VALUES@", &options_with_values());
+    let script = match shell {
+        Shell::Bash => script + &with_values(BASH),
+        Shell::Fish => script + &with_values(FISH),
+        Shell::Zsh => for_zsh(&script),
+        _ => script,
+    };
     print::text(&script)?;
     Ok(Exit::DONE)
+}
+
+/// In zsh, each argument names the function that completes it. The command of `run` gets three colons: with the two that `clap` writes,
+/// zsh takes the name of the lock for the command.
+fn for_zsh(script: &str) -> String {
+    let line = |line: &str| match line.strip_suffix(":_default' \\") {
+        Some(name) if name.starts_with("':name -- ") => format!("{name}:_distlock_names' \\"),
+        _ => line.replacen("'*::command -- ", "'*:::command -- ", 1),
+    };
+    let lines: Vec<_> = script.lines().map(line).collect();
+    // When zsh loads the file, the end of it completes for the first time.
+    let end = "\nif [ \"$funcstack[1]\" = ";
+    (lines.join("\n") + "\n").replacen(end, &format!("{ZSH}{end}"), 1)
 }
 
 /// The options of all commands that take a value. None of them is a flag of another command.

@@ -1,6 +1,6 @@
 //! `distlock doctor`: what the store promises, and what is wrong with its settings.
 
-use distlock::{Diagnosis, Guarantees, harmless};
+use distlock::{Diagnosis, Guarantees, escape_unprintable};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -47,7 +47,7 @@ fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
     ]
 }
 
-/// For people. A server may put anything into its answers.
+/// For people. The answers of a server may contain any characters, so they are escaped.
 fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
     let mut report = String::from("The store\n");
     let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
@@ -58,14 +58,14 @@ fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
         [] => report += "\nNo problems.\n",
         problems => {
             report += "\nProblems\n";
-            report.extend(problems.iter().map(|problem| format!("  * {}\n", harmless(problem))));
+            report.extend(problems.iter().map(|problem| format!("  * {}\n", escape_unprintable(problem))));
         }
     }
     report
 }
 
 fn section(lines: &[(&str, &str)]) -> String {
-    let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), harmless(text)];
+    let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), escape_unprintable(text)];
     render::table(&lines.iter().map(line).collect::<Vec<_>>())
 }
 

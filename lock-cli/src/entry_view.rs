@@ -1,6 +1,6 @@
 //! [`EntryView`]: an entry of a queue, for people and as JSON.
 
-use distlock::{Claim, Identity, Kind, QueueRow, harmless};
+use distlock::{Claim, Identity, Kind, QueueRow, escape_unprintable};
 use serde::Serialize;
 
 use crate::render;
@@ -65,7 +65,7 @@ impl EntryView {
         if self.entry.is_none() {
             return "a client of another library".to_owned();
         }
-        harmless(&sentence(&self.identity))
+        escape_unprintable(&sentence(&self.identity))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -75,8 +75,8 @@ impl EntryView {
         let left = self.lease_left_ms.map(std::time::Duration::from_millis);
         vec![
             self.place.map_or_else(|| "holds".to_owned(), |place| format!("waits {place}")),
-            or_dash(self.label.as_deref().map(harmless)),
-            or_dash(self.host.as_deref().map(harmless)),
+            or_dash(self.label.as_deref().map(escape_unprintable)),
+            or_dash(self.host.as_deref().map(escape_unprintable)),
             or_dash(self.pid.map(|pid| pid.to_string())),
             side(self.claim),
             or_dash(self.token.clone()),
@@ -104,7 +104,7 @@ fn sentence(identity: &Identity) -> String {
     match (identity.label.as_deref(), place.is_empty()) {
         (Some(label), true) => label.to_owned(),
         (Some(label), false) => format!("{label} ({place})"),
-        (None, true) => "somebody without a label".to_owned(),
+        (None, true) => "a client without a label".to_owned(),
         (None, false) => place,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use distlock::{Departure, Operator, QueueRow, harmless};
+use distlock::{Departure, Operator, QueueRow, escape_unprintable};
 use serde::Serialize;
 
 use crate::{
@@ -43,9 +43,10 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
         return Err(Failure::new(Exit::NO, what).hint(show_command(name)));
     }
     if selected.iter().all(|row| row.entry.is_none()) {
-        let message = format!("`{name}` is held by a client of another library, which cannot be told");
-        return Err(Failure::new(Exit::NO, message)
-            .hint("delete its key in the store, once it does not run any more"));
+        let message = format!("`{name}` is held by a client of another library, which cannot be evicted");
+        return Err(
+            Failure::new(Exit::NO, message).hint("delete its key in the store after that client has ended")
+        );
     }
     if !args.yes && !confirmed(args, &selected)? {
         return Err(Failure::new(Exit::NO, "nothing was taken away"));
@@ -69,7 +70,7 @@ fn is_selected(args: &BreakArgs, row: &QueueRow) -> bool {
 
 /// Shows the entries to take away, and asks.
 fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
-    let name = harmless(&format!("{}", args.name));
+    let name = escape_unprintable(&format!("{}", args.name));
     eprint!("{}", entry_table(&entry_views(selected)));
     eprintln!(
         "A holder of `{name}` may still be working: its writes are safe only where tokens are checked."
@@ -81,7 +82,7 @@ fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says what became of the entries, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
+/// Prints which entries were removed, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
 async fn report(
     args: &BreakArgs,
     operator: &dyn Operator,
@@ -102,7 +103,7 @@ async fn report(
             .because(&error)
             .hint(show_command(name))
     })?;
-    let name = harmless(&format!("{name}"));
+    let name = escape_unprintable(&format!("{name}"));
     match entry_views(&now).iter().find(|row| row.state == EntryState::Holding) {
         Some(next) => print::text(&format!("`{name}` is held by {} now\n", next.who())),
         None => print::text(&format!("`{name}` is free\n")),

@@ -11,7 +11,7 @@ pub(crate) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
-    /// `doctor` found problems; `break` took nothing away; nobody holds what `show --quiet` was asked for.
+    /// `doctor` found problems, `break` took nothing away, or `show --quiet` found the lock free.
     pub(crate) const NO: Self = Self(1);
     /// The command line or the settings are wrong.
     pub(crate) const USAGE: Self = Self(64);
@@ -25,9 +25,9 @@ impl Exit {
     pub(crate) const NOT_STOPPED: Self = Self(77);
     /// The lock was lost.
     pub(crate) const LOST: Self = Self(79);
-    /// The command is there, and cannot be run.
+    /// The command exists, but cannot be run.
     pub(crate) const CANNOT_RUN: Self = Self(126);
-    /// The command is not there.
+    /// The command does not exist.
     pub(crate) const NOT_FOUND: Self = Self(127);
 
     /// The exit code of a command.
@@ -122,18 +122,18 @@ pub(crate) const TABLE: &str = "\
 Exit codes:
   0    done
   N    run: the exit code of the command
-  128+N  run: the command was ended by signal N; distlock was, while it waited
+  128+N  signal N ended the command of run, or distlock itself while it waited
   1    doctor: there are problems; break: nothing was taken away; show --quiet: nobody holds the lock
   64   the command line or the settings are wrong
   65   the name is in use as another kind of lock
   69   the store cannot be reached, or refuses; also if --wait is over while it is away
   75   the lock was not granted: busy with --try, or --wait is over
-  77   run: the lock was lost, and some of the command worked on without it: it ran as another user and could not be stopped
+  77   run: the lock was lost, and a part of the command worked on: it ran as another user and could not be stopped
   79   the lock was lost: the command was stopped, or ended without it
   126  run: the command cannot be run
-  127  run: the command is not there
-Others for 75, 69, 79, 77 and 65 are set by --exit busy=…,unavailable=…,lost=…,unstopped=…,kind=…
-The codes of the command are told from ours by --status-file";
+  127  run: the command does not exist
+--exit busy=…,unavailable=…,lost=…,unstopped=…,kind=… sets other codes for 75, 69, 79, 77 and 65
+--status-file says whether a code is from the command or from distlock";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, escape_unprintable};
 use serde::Serialize;
 
 use crate::{exit::Exit, render, shell::show_command};
@@ -34,7 +34,7 @@ impl Failure {
         Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
-    /// Ends with this code and prints nothing: the user knows the reason, or nobody reads any more.
+    /// Ends with this code and prints nothing: the user knows the reason, or the output is closed.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self::new(exit, "")
     }
@@ -128,7 +128,7 @@ impl Failure {
     }
 }
 
-/// A URL that gave no locks.
+/// A URL that cannot be connected to.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let failure = match &error {
@@ -152,17 +152,17 @@ impl From<ConnectError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "distlock: {}", harmless(&self.message))?;
+        write!(f, "distlock: {}", escape_unprintable(&self.message))?;
         let mut told = self.message.as_str();
         for cause in &self.causes {
             // Some messages already contain their cause.
             if !told.contains(cause.as_str()) {
-                write!(f, "\n  because: {}", harmless(cause))?;
+                write!(f, "\n  because: {}", escape_unprintable(cause))?;
             }
             told = cause;
         }
         match &self.hint {
-            Some(hint) => write!(f, "\n  try: {}", harmless(hint)),
+            Some(hint) => write!(f, "\n  try: {}", escape_unprintable(hint)),
             None => Ok(()),
         }
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Failure {
 mod tests {
     use super::*;
 
-    /// A server may say anything in its errors.
+    /// The errors of a server may contain any characters.
     #[test]
     fn what_a_store_says_cannot_write_on_the_terminal() {
         let said = std::io::Error::other("ERR \u{1b}]0;owned\u{7}\r\u{202e}");

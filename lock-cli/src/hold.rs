@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use distlock::{Guard, harmless};
+use distlock::{Guard, escape_unprintable};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -36,12 +36,12 @@ struct HeldLock<'a> {
 }
 
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let own = Progress::subscribe(output);
+    Progress::subscribe(output);
     let ready = ReadyNotifier::new(args.ready_fd)?;
     let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, output).await?;
     let mut signals = Signals::terminating()?;
     let request = Request::new(&locks, &args.lock, settings, None, waited)?;
-    let guard = match request.acquire(&own, &mut signals, output).await {
+    let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
             close_after_failure(&locks, &failure).await;
@@ -64,7 +64,9 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -
     let kept = release(&locks, guard, output).await;
     match reason {
         Some(reason) => Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {reason}"))),
-        None if !kept => Err(Failure::new(Exit::LOST, format!("lock `{name}` had been lost before its end"))),
+        None if !kept => {
+            Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost before it was released")))
+        }
         None => Ok(Exit::DONE),
     }
 }
@@ -76,14 +78,14 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
         let ttl_ms = guard.ttl().as_millis();
         print::json(&HeldLock { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
-        print::text(&format!("holding `{}`, token {token}\n", harmless(&format!("{name}"))))
+        print::text(&format!("holding `{}`, token {token}\n", escape_unprintable(&format!("{name}"))))
     }
 }
 
-/// Returns when the standard input has ended, if somebody is there who may end it. A background job never reads from its terminal: that
-/// would stop it.
+/// Returns when the standard input has ended, if it is of a kind that can still end. A background job never reads from its terminal:
+/// that would stop it.
 async fn end_of_input(until_eof: bool) {
-    if !(until_eof || somebody_is_there()) {
+    if !(until_eof || can_end()) {
         return std::future::pending().await;
     }
     if std::io::stdin().is_terminal() && !Terminal::open().is_some_and(|terminal| terminal.is_ours()) {
@@ -100,7 +102,7 @@ async fn end_of_input(until_eof: bool) {
 }
 
 /// Whether the standard input is a terminal, a pipe or a socket. systemd and cron give an input that has already ended.
-fn somebody_is_there() -> bool {
+fn can_end() -> bool {
     let stdin = std::io::stdin();
     let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
     let is_pipe = found.map(|found| found.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_socket());

@@ -1,6 +1,6 @@
 //! `distlock list`: the locks that are held or waited for.
 
-use distlock::{Kind, LockName, harmless};
+use distlock::{Kind, LockName, escape_unprintable};
 use serde::Serialize;
 
 use crate::{args::ListArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store};
@@ -21,7 +21,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     let names = operator.list(&args.prefix).await.map_err(failed)?;
     if args.names {
         let mut lines = String::new();
-        lines.extend(names.iter().map(|name| format!("{}\n", harmless(name.as_str()))));
+        lines.extend(names.iter().map(|name| format!("{}\n", escape_unprintable(name.as_str()))));
         print::text(&lines)?;
         return Ok(Exit::DONE);
     }
@@ -42,7 +42,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
         lines.extend(listed.iter().map(|lock| {
             vec![
-                harmless(lock.name.as_str()),
+                escape_unprintable(lock.name.as_str()),
                 lock.kind.to_string(),
                 lock.holding.to_string(),
                 lock.waiting.to_string(),

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 use nix::{
     fcntl::OFlag,
     unistd::{Group, geteuid},
@@ -72,7 +72,7 @@ pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
         let message = "this `distlock` was built without the store of `sqlite:` URLs";
         return Err(Failure::new(Exit::USAGE, message));
     };
-    let name = harmless(&args.group);
+    let name = escape_unprintable(&args.group);
     // An error of the group database counts as no such group.
     let Some(group) = Group::from_name(&args.group).ok().flatten() else {
         let failure = Failure::new(Exit::USAGE, format!("there is no group `{name}`"));
@@ -107,7 +107,7 @@ fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
     if found.mode() & 0o077 != 0 {
         // It was prepared earlier, and may be in use.
         let is_same = found.gid() == group;
-        let why = format!("it is there for group {}; remove it while nobody uses it", found.gid());
+        let why = format!("it exists for group {}; remove it while it is not in use", found.gid());
         return if is_same { Ok(()) } else { Err(io::Error::new(ErrorKind::AlreadyExists, why)) };
     }
     let mut options = OpenOptions::new();

@@ -35,7 +35,7 @@ use clap::{
     Parser,
     error::{ContextKind, ContextValue},
 };
-use distlock::harmless;
+use distlock::escape_unprintable;
 use tokio::runtime;
 
 use self::{
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let error = shortened(error);
-            // If it cannot be printed, there is nobody to tell.
+            // Nothing can be done if it cannot be printed.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }
@@ -93,7 +93,7 @@ fn shortened(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
         let cut = if value.chars().nth(SHOWN).is_some() { "…" } else { "" };
         let shown: String = value.chars().take(SHOWN).collect();
-        let shown = format!("{}{cut}", harmless(&shown));
+        let shown = format!("{}{cut}", escape_unprintable(&shown));
         error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
     }
     error

@@ -1,4 +1,4 @@
-//! [`Output`]: what the command says on the standard error while it works.
+//! [`Output`]: messages on the standard error while the command works.
 
 use std::{
     io::{IsTerminal, Write},
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 
 /// Writes from a thread of its own: a terminal that was halted, or a pipe that nobody empties, must not hold up
 /// the renewal of the lease or the supervision of the command. The thread starts with the first message; most commands write none.
@@ -21,7 +21,7 @@ pub(crate) struct Output {
 enum Message {
     /// A line that stays.
     Line(String),
-    /// What stands in the last line of the terminal, until something else does.
+    /// The text of the last line of the terminal, until the next message replaces it.
     Status(String),
     /// Answered when all earlier messages are written.
     Flush(mpsc::Sender<()>),
@@ -36,11 +36,11 @@ impl Output {
     /// Writes a line, unless `--quiet` was given.
     pub(crate) fn line(&self, line: impl AsRef<str>) {
         if !self.quiet {
-            self.send(Message::Line(format!("distlock: {}", harmless(line.as_ref()))));
+            self.send(Message::Line(format!("distlock: {}", escape_unprintable(line.as_ref()))));
         }
     }
 
-    /// Writes a line about an event. Off a terminal it begins with the time: nobody may be there to see when it happens.
+    /// Writes a line about an event. If the standard error is no terminal, the line begins with the time, because it may be read much later.
     pub(crate) fn timed_line(&self, line: impl AsRef<str>) {
         if self.terminal {
             return self.line(line);
@@ -64,7 +64,7 @@ impl Output {
         let status = status.into();
         let has_written = || self.messages.get().is_some();
         if self.shows_status() && (!status.is_empty() || has_written()) {
-            self.send(Message::Status(harmless(&status)));
+            self.send(Message::Status(escape_unprintable(&status)));
         }
     }
 
@@ -94,7 +94,7 @@ fn start_thread() -> mpsc::Sender<Message> {
 fn write_messages(received: &mpsc::Receiver<Message>) {
     const CLEAR: &str = "\r\x1b[2K";
     let mut status = String::new();
-    // Longer than the line is wide, it would not be cleared whole: no line break meanwhile.
+    // No line break meanwhile: a status that is wider than the terminal could not be cleared completely.
     let shown =
         |status: &str| if status.is_empty() { String::new() } else { format!("\x1b[?7l{status}\x1b[?7h") };
     for message in received {

@@ -1,15 +1,11 @@
-//! [`Progress`]: a subscriber of the library's traces that tells the user what matters.
+//! [`Progress`]: a subscriber of the library's traces that tells the user what matters of outages and losses.
 
 use std::{
     fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
     time::{Duration, Instant},
 };
 
-use distlock::{EntryId, sync::Mutex};
+use distlock::sync::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -22,38 +18,15 @@ use crate::{outage_throttle::OutageThrottle, output::Output, render};
 #[derive(Debug)]
 pub(crate) struct Progress {
     output: Output,
-    own: OwnEntry,
-    spans: AtomicU64,
     outages: Mutex<OutageThrottle>,
-}
-
-/// The id of our own entry in the queue, once it is known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
-
-impl OwnEntry {
-    pub(crate) fn known(&self) -> Option<EntryId> {
-        *self.0.lock()
-    }
-
-    fn set(&self, entry: EntryId) {
-        *self.0.lock() = Some(entry);
-    }
 }
 
 impl Progress {
     /// Subscribes for as long as the process lives. A process takes one lock.
-    pub(crate) fn subscribe(output: &Output) -> OwnEntry {
-        let own = OwnEntry::default();
-        let progress = Self {
-            output: output.clone(),
-            own: own.clone(),
-            spans: AtomicU64::new(1),
-            outages: Mutex::default(),
-        };
+    pub(crate) fn subscribe(output: &Output) {
+        let progress = Self { output: output.clone(), outages: Mutex::default() };
         // Nothing else in this program sets one.
         let _ = tracing::subscriber::set_global_default(progress);
-        own
     }
 
     fn report(&self, fields: &Fields) {
@@ -84,20 +57,15 @@ impl Progress {
 
 impl Subscriber for Progress {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "distlock" && *metadata.level() <= Level::INFO
+        metadata.target() == "distlock" && metadata.is_event() && *metadata.level() <= Level::INFO
     }
 
+    // Spans are not enabled.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
+        span::Id::from_u64(1)
     }
 
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        let mut fields = Fields::default();
-        values.record(&mut fields);
-        if let Ok(entry) = fields.entry.parse() {
-            self.own.set(entry);
-        }
-    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
 
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
@@ -116,7 +84,6 @@ impl Subscriber for Progress {
 struct Fields {
     message: String,
     name: String,
-    entry: String,
     error: String,
     remaining_ms: u64,
 }
@@ -132,7 +99,6 @@ impl Visit for Fields {
         let text = match field.name() {
             "message" => &mut self.message,
             "name" => &mut self.name,
-            "entry" => &mut self.entry,
             "error" => &mut self.error,
             _ => return,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 use serde::Serialize;
 
 /// A value as one line of JSON.
@@ -10,16 +10,16 @@ use serde::Serialize;
 /// # Errors
 /// None for the types of this program, whose keys are all text.
 pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(harmless_json(&serde_json::to_string(value)?))
+    Ok(printable_json(&serde_json::to_string(value)?))
 }
 
-/// The same JSON with escapes for what would play tricks on a terminal.
-fn harmless_json(json: &str) -> String {
+/// The same JSON, in which every unprintable character is escaped.
+fn printable_json(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
         let mut units = [0; 2];
-        // In JSON, ASCII is already harmless.
-        if c.is_ascii() || harmless(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
+        // Control characters of ASCII are escaped in JSON already.
+        if c.is_ascii() || escape_unprintable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
             line.push(c);
         } else {
             line.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn json_is_the_same_and_plays_no_tricks_on_a_terminal() {
         let label = "web\u{1b}[2J\u{9b}\u{202e}1 ä \u{e0041}";
-        let line = harmless_json(&serde_json::to_string(label).unwrap());
+        let line = printable_json(&serde_json::to_string(label).unwrap());
         assert_eq!(line, r#""web\u001b[2J\u009b\u202e1 ä \udb40\udc41""#);
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), label);
     }

@@ -1,6 +1,6 @@
 //! Commands for a user to paste into a shell.
 
-use distlock::{LockName, harmless};
+use distlock::{LockName, escape_unprintable};
 
 /// The command that shows a lock.
 pub(crate) fn show_command(name: &LockName) -> String {
@@ -18,8 +18,8 @@ pub(crate) fn lock_command(verb: &str, name: &LockName, flags: &str) -> String {
 /// A name, quoted for a shell.
 fn quoted(text: &str) -> String {
     let harmless_here = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
-    if harmless(text) != text {
-        // Text that would play tricks on a terminal is written as escaped bytes.
+    if escape_unprintable(text) != text {
+        // Text with unprintable characters is written as escaped bytes.
         let quoted: String = text.chars().map(in_dollar_quotes).collect();
         format!("$'{quoted}'")
     } else if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless_here) {
@@ -33,7 +33,7 @@ fn in_dollar_quotes(c: char) -> String {
     let text = c.to_string();
     match c {
         '\'' | '\\' => format!("\\{c}"),
-        _ if harmless(&text) == text => text,
+        _ if escape_unprintable(&text) == text => text,
         _ => {
             let mut bytes = String::new();
             bytes.extend(text.bytes().map(|byte| format!("\\x{byte:02x}")));

@@ -1,6 +1,6 @@
 //! `distlock show`: who holds a lock, and who waits for it.
 
-use distlock::{Kind, QueueRow, harmless};
+use distlock::{Kind, QueueRow, escape_unprintable};
 use serde::Serialize;
 
 use crate::{
@@ -30,8 +30,7 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) 
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let queue = locks.operator().queue(name).await;
-    let queue =
-        queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;
+    let queue = queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be read"), &error))?;
     if output.is_quiet() {
         return Ok(if queue.iter().any(|row| row.admitted) { Exit::DONE } else { Exit::NO });
     }
@@ -42,10 +41,10 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) 
         let limit = claim.filter(|_| kind != Some(Kind::RwLock)).map(|claim| claim.limit());
         print::json(&LockView { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
-        let name = harmless(&format!("{name}"));
+        let name = escape_unprintable(&format!("{name}"));
         print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), entry_table(&rows)))?;
     } else {
-        print::text(&format!("`{}` is free\n", harmless(&format!("{name}"))))?;
+        print::text(&format!("`{}` is free\n", escape_unprintable(&format!("{name}"))))?;
     }
     Ok(Exit::DONE)
 }

@@ -41,7 +41,7 @@ impl Signals {
             let number = signal as i32;
             if self.ignored & (1 << (number - 1)) == 0 {
                 let stream = unix::signal(SignalKind::from_raw(number)).map_err(|error| {
-                    Failure::new(Exit::STORE, format!("{signal} cannot be listened to")).because(&error)
+                    Failure::new(Exit::STORE, format!("{signal} cannot be handled")).because(&error)
                 })?;
                 self.streams.push((signal, stream));
             }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use distlock::harmless;
+use distlock::escape_unprintable;
 
 use crate::{exit::Exit, failure::Failure};
 
@@ -29,7 +29,10 @@ impl<'a> StatusFile<'a> {
     pub(crate) fn end(&self, what: &str, exit: Exit) {
         let Some(path) = self.path else { return };
         if let Err(error) = fs::write(path, format!("{what} {exit}\n")) {
-            eprintln!("distlock: {} cannot be written: {error}", harmless(&path.display().to_string()));
+            eprintln!(
+                "distlock: {} cannot be written: {error}",
+                escape_unprintable(&path.display().to_string())
+            );
         }
     }
 }

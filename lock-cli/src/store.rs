@@ -1,4 +1,4 @@
-//! [`Store`]: the store of the settings.
+//! [`Store`]: the store that the settings name, connected.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ use crate::{
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The store of the settings, connected.
+/// The connected store.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) locks: Locks,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use distlock::{BackendError, harmless};
+use distlock::{BackendError, escape_unprintable};
 use serde::Serialize;
 
 use crate::{
@@ -49,7 +49,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, output: &Output
         let queue =
             queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be watched"), &error))?;
         if queue.is_empty() {
-            print::text(&format!("{} `{}` is free\n", now(), harmless(&format!("{name}"))))?;
+            print::text(&format!("{} `{}` is free\n", now(), escape_unprintable(&format!("{name}"))))?;
         }
     }
     loop {
@@ -63,7 +63,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, output: &Output
                 before = after;
             }
             Err(error) if error.is_transient() => {
-                // Once for each outage.
+                // Report each outage once.
                 if !std::mem::replace(&mut away, true) {
                     output.timed_line(no_answer(&error));
                 }
@@ -100,7 +100,7 @@ fn tell(args: &WatchArgs, event: Event, row: &EntryView) -> Result<(), Failure> 
 }
 
 fn no_answer(error: &BackendError) -> String {
-    format!("the store does not answer, trying again ({})", harmless(&error.to_string()))
+    format!("the store does not answer, trying again ({})", escape_unprintable(&error.to_string()))
 }
 
 fn now() -> String {

@@ -1,13 +1,7 @@
-//! [`Case`]: one promise, and its test.
-
-use std::fmt;
-
-use futures_util::future::BoxFuture;
-
-use crate::TestEnv;
+//! [`Case`]: one promise of the suite, and when it can be shown.
 
 /// One case of the suite.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The group, which is the module that its test stands in.
     pub group: &'static str,
@@ -15,8 +9,6 @@ pub struct Case {
     pub name: &'static str,
     /// The labels of what it shows, out of [`REQUIRED`].
     pub ids: &'static [&'static str],
-    /// The case itself. It panics if the promise is broken.
-    pub run: fn(TestEnv) -> BoxFuture<'static, ()>,
 }
 
 /// The labels of the cases in which a hint has to come.
@@ -46,16 +38,6 @@ impl Case {
     /// Whether it shows nothing in that mode on a store that has no notifications.
     pub(crate) fn needs_notifications(&self, mode: Mode) -> bool {
         mode == Mode::WithoutPolling || ABOUT_NOTIFICATIONS.contains(&(self.group, self.name))
-    }
-}
-
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Case")
-            .field("group", &self.group)
-            .field("name", &self.name)
-            .field("ids", &self.ids)
-            .finish_non_exhaustive()
     }
 }
 

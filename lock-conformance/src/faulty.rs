@@ -196,13 +196,7 @@ impl Layer for Faulty {
     async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let (store, sent) = (Arc::clone(store), leases.to_vec());
         let answer = self.ask(Verb::Renew, async move { store.renew(&sent).await }).await;
-        answer.unwrap_or_else(|error| {
-            let copy = || {
-                let copy = BackendError::new("faulty", error.kind().clone(), error.to_string());
-                if error.is_unsent() { copy.unsent() } else { copy }
-            };
-            leases.iter().map(|_| Err(copy())).collect()
-        })
+        answer.unwrap_or_else(|error| leases.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn leave(

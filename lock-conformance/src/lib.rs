@@ -33,7 +33,6 @@
 //! |---|---|
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
-//! | checking histories of any lock, and simulations | [`history`], [`simulation`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
@@ -42,6 +41,7 @@
 mod alone;
 pub mod audit;
 mod case;
+mod case_test;
 pub mod cases;
 #[cfg(feature = "tls")]
 mod certificates;
@@ -58,7 +58,6 @@ mod footprint;
 mod gate;
 mod harness;
 mod hints;
-pub mod history;
 #[cfg(feature = "tls")]
 mod impostor;
 mod layer;
@@ -76,7 +75,6 @@ mod server;
 mod server_process;
 mod server_program;
 mod signals;
-pub mod simulation;
 mod stall_detector;
 mod suite;
 mod test_env;
@@ -121,3 +119,5 @@ pub use self::{
     certificates::{Authority, Issued},
     impostor::Impostor,
 };
+
+pub(crate) use self::case_test::CaseTest;

@@ -10,7 +10,7 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, TestEnv, alone,
+    Case, CaseTest, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, TestEnv, alone,
     cases::{self, resources},
     client_process::{MARK, VARIABLE},
     client_registry::ClientRegistry,
@@ -30,14 +30,14 @@ const CASE_LIMIT: Duration = Duration::from_secs(120);
 /// # Panics
 /// If the promise is broken, or the case is not over within two minutes.
 pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
-    let case = cases::find(group, name);
-    if let Some(Declared { id, reason }) = not_run(case, mode, H::declared(), H::notifications()) {
-        return ran_nothing(&path(case, mode), &format!("declared {id}: {reason}"));
+    let test = cases::find(group, name);
+    if let Some(Declared { id, reason }) = not_run(&test.case, mode, H::declared(), H::notifications()) {
+        return ran_nothing(&path(&test.case, mode), &format!("declared {id}: {reason}"));
     }
     if group == resources::GROUP {
-        return alone(&format!("{group}::{name}"), || carry_out::<H>(case, mode, None));
+        return alone(&format!("{group}::{name}"), || carry_out::<H>(test, mode, None));
     }
-    carry_out::<H>(case, mode, None);
+    carry_out::<H>(test, mode, None);
 }
 
 /// The path of its test.
@@ -57,12 +57,13 @@ fn path(case: &Case, mode: Mode) -> String {
 /// If the case is not in the suite.
 #[must_use]
 pub fn finds<H: Harness>(group: &str, name: &str, bug: MakeBug) -> Option<String> {
-    let case = cases::find(group, name);
-    let panic = catch_unwind(|| carry_out::<H>(case, Mode::Both, Some(bug))).err()?;
+    let test = cases::find(group, name);
+    let panic = catch_unwind(|| carry_out::<H>(test, Mode::Both, Some(bug))).err()?;
     Some(said(&*panic))
 }
 
-fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) {
+fn carry_out<H: Harness>(test: &'static CaseTest, mode: Mode, bug: Option<MakeBug>) {
+    let case = &test.case;
     let limit = limit(case);
     let (servers, clients) = (runtime(), runtime());
     let registry = Arc::new(ClientRegistry::default());
@@ -70,7 +71,7 @@ fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) 
     let info = StoreInfo { store: H::store(), notifications: H::notifications() };
     let env = TestEnv::new(info, Arc::clone(&harness), case, mode, bug, Arc::clone(&registry));
     clients.block_on(async {
-        let over = tokio::time::timeout(limit, (case.run)(env)).await;
+        let over = tokio::time::timeout(limit, (test.run)(env)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));
     });
     // This drops what still waits or holds in a task: what is left in the store after that is a leak.

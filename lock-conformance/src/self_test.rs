@@ -61,7 +61,7 @@ pub fn find_cuts<H: Harness>() {
 
 /// The messages of the cases that are not declared, with that bug.
 fn look_for<H: Harness>(cases: &[(&str, &str)], bug: MakeBug) -> Vec<(String, Option<String>)> {
-    let declared = |group, name| declaration(cases::find(group, name), H::declared()).is_some();
+    let declared = |group, name| declaration(&cases::find(group, name).case, H::declared()).is_some();
     thread::scope(|scope| {
         let looks = cases.iter().filter(|(group, name)| !declared(group, name)).map(|(group, name)| {
             let look = scope.spawn(move || finds::<H>(group, name, bug));

@@ -48,7 +48,7 @@ macro_rules! suite {
     };
 }
 
-/// Turns a list of cases into tests of a harness, or into a slice of [`Case`](crate::Case)s.
+/// Turns a list of cases into tests of a harness, or into a slice of `CaseTest`s.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cases {
@@ -65,10 +65,12 @@ macro_rules! __cases {
         }
     };
     ([list] $group:ident { $($name:ident [$($id:literal)*])* }) => {
-        &[$($crate::Case {
-            group: stringify!($group),
-            name: stringify!($name),
-            ids: &[$($id),*],
+        &[$($crate::CaseTest {
+            case: $crate::Case {
+                group: stringify!($group),
+                name: stringify!($name),
+                ids: &[$($id),*],
+            },
             run: |env| Box::pin($name(env)),
         }),*]
     };

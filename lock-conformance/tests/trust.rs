@@ -32,8 +32,8 @@ fn a_name_of_nothing_is_found() {
         "scripts/nothing 20",
         "cargo test -p lock-nothing --test simulation",
         "cargo test -p lock-conformance --test nothing",
-        "cargo test -p lock-conformance --test simulation no_such_test_of_it",
-        "NOBODY_READS_THIS=1 cargo test -p lock-conformance --test simulation",
+        "cargo test -p lock-engine-tests --test simulation no_such_test_of_it",
+        "NOBODY_READS_THIS=1 cargo test -p lock-engine-tests --test simulation",
         "cargo run --release -p lock-bench -- --store redis --only nothing-of-it",
     ] {
         assert!(sources.have(nothing).is_err(), "{nothing}");

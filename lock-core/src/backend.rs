@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_core::Stream;
 
 use crate::{
-    BackendError, BootTime, Departure, Entry, EntryId, FencingToken, Guarantees, Operator, harmless,
+    BackendError, BootTime, Departure, Entry, EntryId, FencingToken, Guarantees, Operator, escape_unprintable,
 };
 
 /// A store that keeps, for every name, one ordered queue of leased entries.
@@ -170,7 +170,7 @@ pub enum Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ours { label: Some(label) } => write!(f, "`{}`", harmless(label)),
+            Self::Ours { label: Some(label) } => write!(f, "`{}`", escape_unprintable(label)),
             Self::Ours { label: None } => f.write_str("a holder without a label"),
             Self::Foreign { expires: true } => f.write_str("a client of another library"),
             Self::Foreign { expires: false } => {
@@ -208,7 +208,7 @@ pub struct Lease {
     pub token: FencingToken,
 }
 
-/// What became of a lease that was to be extended.
+/// The outcome of extending a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// It was extended.

@@ -1,4 +1,4 @@
-//! [`CircuitBreaker`]: while a server cannot be reached, one attempt at a time for all who want a connection.
+//! [`CircuitBreaker`]: while a server cannot be reached, all callers share one attempt to connect at a time.
 
 use std::{fmt, future::Future, time::Duration};
 
@@ -18,14 +18,14 @@ const JITTER: u32 = 4;
 
 /// Spaces the attempts to connect to a server while none succeeds, and lets all of them through after one that does.
 ///
-/// Every waiter asks for a connection, and each of them tries again by itself: without this, a thousand waiters would connect a thousand
-/// times to a server that is about to start. After a failure, all callers wait for the outcome of the next attempt: they fail as it did, or
-/// connect. An attempt that had begun before a caller came says nothing to that caller, because the server may have come back since. The
+/// Every waiter asks for a connection, and tries again by itself: without a circuit breaker, a thousand waiters would connect a thousand
+/// times to a server that is about to start. After a failure, all callers wait for the outcome of the next attempt: they fail with it, or
+/// connect. A caller does not share the outcome of an attempt that began before it called, because the server may have come back since. The
 /// pauses between two attempts are 50, 100, 200, 400 and then always 500 ms, and up to a quarter longer at random. While nothing has
 /// failed, no caller waits.
 ///
-/// There is one for each server, whatever its connections are for. The backend says which failures are those of a server that is away: `F`
-/// is its error. Any other failure is an answer, and ends the outage as a success does.
+/// Use one for each server, for all connections to it. `F` is the backend's error. The backend says which errors mean that the server is
+/// away; any other error is an answer of the server, and ends the outage like a success.
 ///
 /// ```
 /// use lock_core::{CircuitBreaker, Keeper};
@@ -86,13 +86,13 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
         self
     }
 
-    /// Makes the attempt when it is its turn, or fails as another one that was made meanwhile.
+    /// Waits for its turn and makes the attempt, or fails with the error of another attempt that was made meanwhile.
     ///
     /// Its turn comes a pause later at the latest, unless other attempts hang. A time limit inside `connect` starts at its turn:
     /// `connect` is not polled before.
     ///
     /// # Errors
-    /// That of this attempt, or a copy of that of another one.
+    /// The error of this attempt, or a copy of that of another one.
     ///
     /// # Cancel safety
     /// Dropping the future drops the attempt. If it was its turn, the next caller has its turn a pause later, as if this attempt hung.

@@ -111,7 +111,7 @@ impl Client {
             }
             gone.await;
         }
-        // What a panic leaves behind keeps nobody from a lock.
+        // What is left after a panic does not block a lock.
         drop(catch_panic(self.backend.guarantees().store, self.backend.give_back()).await);
     }
 

@@ -1,4 +1,4 @@
-//! [`Closing`]: whether a client is closed, and the notifications of it.
+//! [`Closing`]: whether a client is closed, and how tasks learn of it.
 
 use std::{
     future::Future,

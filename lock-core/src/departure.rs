@@ -1,4 +1,4 @@
-//! [`Departure`]: what became of an entry that was to leave.
+//! [`Departure`]: whether an entry that was to leave was still in its queue.
 
 /// What [`Backend::leave`](crate::Backend::leave) and [`Operator::evict`](crate::Operator::evict) found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

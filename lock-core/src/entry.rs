@@ -46,7 +46,7 @@ impl FromStr for EntryId {
     }
 }
 
-/// What sort of lock a name is. A name has one kind while its queue is not empty.
+/// The kind of a lock. A name has one kind while its queue is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -54,7 +54,7 @@ pub enum Kind {
     Mutex,
     /// Many readers or one writer.
     RwLock,
-    /// So many permits, in portions.
+    /// A number of permits, of which each holder has some.
     Semaphore,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an entry asks for: so many permits of so many.
+/// What an entry asks for: a number of permits, out of a limit.
 ///
 /// | lock | permits / limit |
 /// |---|---|

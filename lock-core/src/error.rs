@@ -1,4 +1,4 @@
-//! [`Error`]: what a user gets.
+//! [`Error`]: why a lock could not be taken, kept or given back.
 
 mod backend_error;
 mod backend_error_kind;
@@ -20,7 +20,7 @@ pub enum Error {
         name: LockName,
         /// How long was waited: the `wait` of the options.
         waited: Duration,
-        /// How many stood ahead when it was last seen.
+        /// How many entries were ahead when the queue was last seen.
         ahead: Option<u64>,
         /// The holder when the lock was last seen: the first of several. If these same [`Locks`](crate::Locks) hold it, the first of their
         /// own.
@@ -70,7 +70,7 @@ pub enum Error {
         /// What the store said.
         source: BackendError,
     },
-    /// Something that was given is not allowed.
+    /// An argument is not allowed.
     #[error(transparent)]
     Input(#[from] InputError),
     /// [`Locks::close`](crate::Locks::close) was called.
@@ -79,7 +79,7 @@ pub enum Error {
         /// The lock.
         name: LockName,
     },
-    /// The keeper's thread has ended by a panic, which its log tells: nothing would renew the lock.
+    /// The keeper's thread has ended by a panic, which is logged: nothing would renew the lock.
     #[error(
         "lock `{name}` cannot be taken: the thread that renews has ended by a panic; connect again, and see its log"
     )]

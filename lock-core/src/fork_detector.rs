@@ -1,13 +1,13 @@
-//! [`ForkDetector`]: tells a fork that it cannot go on with what its parent did.
+//! [`ForkDetector`]: detects that this process is a fork, which lacks the threads and kernel locks of its parent.
 
 use std::{
     process,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// The process that did something first that its forks cannot go on with: it needs a thread, or locks of the kernel, that a fork lacks.
+/// Remembers the first process that used something that does not work in a fork of it, because it needs a thread or locks of the kernel.
 ///
-/// A backend has one as a `static` for each thing that belongs to a whole process, and asks it before it does that thing.
+/// A backend has one as a `static` for each such resource of the whole process, and asks it before it uses the resource.
 ///
 /// ```
 /// static OPENED: lock_core::ForkDetector = lock_core::ForkDetector::new();
@@ -25,7 +25,7 @@ impl ForkDetector {
         Self(AtomicU32::new(0))
     }
 
-    /// Whether this process is the first one. It becomes that if there is none yet. A fork of the first one is not.
+    /// Whether this process is the first one. It becomes the first one if there is none yet. A fork of the first one is not the first one.
     pub fn is_this(&self) -> bool {
         let me = process::id();
         match self.0.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {

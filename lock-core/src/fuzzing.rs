@@ -1,7 +1,7 @@
-//! What is promised of names, ids, tokens and options, whatever bytes they are read from.
+//! Promises about names, ids, tokens and options that hold for any input bytes.
 //!
-//! A function panics if its promise is broken. The programs in `fuzz/` call them, and so do the tests below. No part of the
-//! library: it is compiled for tests and with `--cfg fuzzing` only.
+//! A function panics if its promise is broken. The programs in `fuzz/` and the tests below call these functions. They are compiled only
+//! for tests and with `--cfg fuzzing`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`Guard`]: a lock that was granted, and that is released when the guard is dropped.
+//! [`Guard`]: a granted lock, which is released when the guard is dropped.
 
 use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
 /// A lock that was granted. Dropping it releases the lock.
 ///
 /// A guard is a claim with a deadline, not a fact: the keeper renews the lease behind it, and if that fails, the guard
-/// says so before anybody else can be admitted.
+/// says so before another client can be admitted.
 ///
 /// | the work | watches |
 /// |---|---|
@@ -95,7 +95,7 @@ impl Guard {
         self.hold.state()
     }
 
-    /// A future that is ready when the lock is lost: at its deadline at the latest, before anybody else can be admitted.
+    /// A future that is ready when the lock is lost: at its deadline at the latest, before another client can be admitted.
     /// Cheap to clone, `'static`, and never ready after a release.
     pub fn lost(&self) -> Lost {
         self.hold.lost()
@@ -126,7 +126,7 @@ impl Guard {
             tokio::select! {
                 biased;
                 renewed = shielded(renewing) => renewed,
-                // An answer after the loss is worth nothing.
+                // An answer after the loss changes nothing.
                 _ = self.lost() => Ok(()),
             }
         } else {
@@ -147,7 +147,7 @@ impl Guard {
     /// goes on trying.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock was lost before: others may have had it since, and nobody else's lock is touched.
+    /// [`Error::Lost`] if the lock was lost before: others may have had it since. The lock of another client is never touched.
     /// [`Error::Forked`] in a fork: the lock is the parent's.
     ///
     /// # Cancel safety

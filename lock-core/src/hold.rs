@@ -69,7 +69,7 @@ enum Phase {
     Released,
 }
 
-/// What the store gave: the life of an entry, and for how long.
+/// What the store granted: a life of the entry, and its ttl.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) token: FencingToken,
@@ -77,7 +77,7 @@ pub(crate) struct Grant {
     pub(crate) valid_until: BootTime,
 }
 
-/// A loss that is not announced yet. That runs foreign code, and so waits until nothing is locked.
+/// A loss that is not announced yet. To announce it runs foreign code, so the caller does that when nothing is locked.
 #[must_use = "a loss has to be announced"]
 pub(crate) struct Loss {
     hold: Hold,

@@ -22,7 +22,7 @@ use std::{
 /// assert_eq!(read.pid, Some(std::process::id()));
 /// ```
 ///
-/// It is for people: anybody may write anything into a label, and nothing is decided by it.
+/// It is for people. Any client may write anything into a label, so nothing is decided by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {

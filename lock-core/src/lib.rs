@@ -31,14 +31,15 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
+//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`AcquireProgress`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire_progress;
 mod acquire_span;
 pub mod admission;
 mod backend;
@@ -46,6 +47,7 @@ mod circuit_breaker;
 mod client;
 mod clock;
 mod closing;
+mod connection_pool;
 mod departure;
 mod entropy;
 mod entry;
@@ -79,6 +81,7 @@ mod pointers;
 mod released;
 mod rwlock;
 mod semaphore;
+pub mod session_pool;
 pub mod settings;
 pub mod sync;
 pub mod telemetry;
@@ -88,14 +91,18 @@ mod token;
 mod wait;
 
 pub use self::{
+    acquire_progress::AcquireProgress,
     backend::{Alarms, Backend, Creates, Hint, Hints, Holder, Lease, Renewal, Standing, Step, WaitMode},
     circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},
+    connection_pool::{
+        ConnectionPool, ConnectionTask, Connector, OpenConnection, PooledConnection, RuntimeSelector,
+    },
     departure::Departure,
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
-    excerpt::{excerpt, harmless},
+    excerpt::{escape_unprintable, excerpt},
     fork_detector::ForkDetector,
     guarantees::Guarantees,
     guard::Guard,

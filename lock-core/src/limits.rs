@@ -1,4 +1,5 @@
-//! The bounds of what is given. They stand by themselves because the errors name them, which the types that check them return.
+//! Bounds of arguments: ttls, permits and labels. In a file of their own, because both the types that check them and the errors that name
+//! them import them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long the drop of a client waits for its clean-up, and on which threads.
+//! How long dropping a client waits for its clean-up, and on which threads.
 
 use std::{cell::Cell, time::Duration};
 

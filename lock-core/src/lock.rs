@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, panic_isolation::shielded,
-    wait,
+    AcquireOptions, AcquireProgress, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client,
+    panic_isolation::shielded, wait,
 };
 
 /// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.
@@ -26,6 +26,7 @@ use crate::{
 /// | do something else if it is taken | [`try_acquire`](Self::try_acquire) |
 /// | run work under it, and stop the work when the lock is lost | [`run`](Self::run) |
 /// | wait, or hold it, in another way this time | [`acquire_with`](Self::acquire_with) |
+/// | show people their place while they wait | [`acquire_observed`](Self::acquire_observed) |
 /// | see who has it | [`holder`](Self::holder), [`queue`](Self::queue) |
 ///
 /// Making a lock asks the store nothing, and one lock may be used by many tasks at the same time: each call of `acquire` is a place of
@@ -70,6 +71,24 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// Dropping the future gives up its place in the queue; another call begins at the end. A request that is under way may still be
     /// carried out, even after the drop: the keeper leaves for it until the store confirms that nothing is left.
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error>;
+
+    /// [`acquire_with`](Self::acquire_with) these options, which tells `progress` meanwhile what it sees of the queue.
+    ///
+    /// A lock of another library that implements this trait may leave `progress` as it is.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there. `progress` keeps what was seen last.
+    async fn acquire_observed(
+        &self,
+        options: &AcquireOptions,
+        progress: &AcquireProgress,
+    ) -> Result<Guard, Error> {
+        let _ = progress;
+        self.acquire_with(options).await
+    }
 
     /// Takes the lock if it is free now, and returns `None` if it is not, or if others wait for it.
     ///
@@ -224,7 +243,15 @@ impl DistributedLock for Lock {
     }
 
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error> {
-        shielded(pin!(wait::acquire(&self.client, &self.name, self.claim, options))).await
+        shielded(pin!(wait::acquire(&self.client, &self.name, self.claim, options, None))).await
+    }
+
+    async fn acquire_observed(
+        &self,
+        options: &AcquireOptions,
+        progress: &AcquireProgress,
+    ) -> Result<Guard, Error> {
+        shielded(pin!(wait::acquire(&self.client, &self.name, self.claim, options, Some(progress)))).await
     }
 
     async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error> {

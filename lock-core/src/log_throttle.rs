@@ -1,4 +1,4 @@
-//! [`LogThrottle`]: what happens again and again, in at most one line for each cause and second.
+//! [`LogThrottle`]: logs repeated events in at most one line for each cause and second.
 
 use std::{
     collections::{HashMap, hash_map},

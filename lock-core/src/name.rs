@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::excerpt::is_tricky;
+use crate::excerpt::is_unprintable;
 
 /// The name of what a lock protects: any non-empty UTF-8 text of at most [`LockName::MAX_LEN`] bytes.
 ///
@@ -85,13 +85,17 @@ impl From<LockName> for String {
     }
 }
 
-/// Control characters, and those that are not seen or turn the direction of the text, are escaped and long names cut: a name may
-/// come from anywhere, a log line should survive it, and two names that look alike should not.
+/// Unprintable characters are escaped, as [`escape_unprintable`](crate::escape_unprintable) does, and long names cut. So a name, wherever
+/// it comes from, stays in one line of a log, and two different names look different.
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 120;
         for c in self.0.chars().take(SHOWN) {
-            if is_tricky(c) { write!(f, "{}", c.escape_default())? } else { fmt::Write::write_char(f, c)? }
+            if is_unprintable(c) {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                fmt::Write::write_char(f, c)?;
+            }
         }
         if self.0.chars().nth(SHOWN).is_some() { f.write_str("…") } else { Ok(()) }
     }

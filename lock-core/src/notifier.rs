@@ -12,7 +12,7 @@ use futures_core::Stream;
 
 use crate::{Alarms, EntryId, Hint, Hints, panic_isolation::isolate, sync::Mutex};
 
-/// Hands what a store notifies its client of to the waiters that it is about, and to the keepers of the holders.
+/// Distributes the notifications of a store: hints to the waiters of an entry, and alarms to the keepers of holders.
 ///
 /// Listen **before** the request that judges the standing is sent: then no hint is missed. Two listeners of one entry both get every hint,
 /// so that an old stream stays good while a new look is under way.
@@ -86,7 +86,7 @@ impl Notifier {
     }
 }
 
-/// Called when nothing is locked: to send wakes a task, which is foreign code. One that panics keeps the message from no other.
+/// Called when nothing is locked: sending wakes a task, which is foreign code. If it panics, the others still receive the message.
 fn deliver<T: Copy>(listeners: Vec<UnboundedSender<T>>, message: T) {
     for sender in listeners {
         // A listener that is being dropped needs no message.

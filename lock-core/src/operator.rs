@@ -1,4 +1,4 @@
-//! [`Operator`]: what people and tools need from a store.
+//! [`Operator`]: how people and tools look at the queues of a store, and remove entries.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{BackendError, Claim, Departure, EntryId, FencingToken, LockName};
 
-/// Looking at queues and mending them by hand. Every backend has it.
+/// Looks at queues, and removes entries by force. Every backend implements it.
 #[async_trait]
 pub trait Operator: fmt::Debug + Send + Sync {
     /// The queue of a name as it is now, holders first, then the waiters in order. The dead are left out.
@@ -24,7 +24,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
 
     /// Takes an entry out of a queue by force. If it held the lock, its lost signal fires, and the next is admitted.
     ///
-    /// The evicted client may still be working: only a resource that checks fencing tokens is safe from it.
+    /// The evicted client may still be working: only a resource that checks fencing tokens is protected from that.
     ///
     /// # Errors
     /// [`BackendError`] if the store cannot be asked.
@@ -58,7 +58,7 @@ pub struct QueueRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// What is so: `("version", "7.0.15")`.
+    /// Facts, as `("version", "7.0.15")`.
     pub facts: Vec<(&'static str, String)>,
     /// What is wrong, and what to do about it: one sentence each. Empty if all is well.
     pub problems: Vec<String>,

@@ -260,7 +260,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// The pause after so many tries in a row (the first is 1), with `random` bits for the jitter.
+    /// The pause after this number of tries in a row (the first is 1), with `random` bits for the jitter.
     #[must_use]
     pub fn pause(&self, tries: u32, random: u64) -> Duration {
         let doublings = tries.saturating_sub(1).min(31);

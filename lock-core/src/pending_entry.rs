@@ -8,8 +8,8 @@ use crate::{
     panic_isolation::catch_panic,
 };
 
-/// The entry of one acquisition, and what is known of it in the store. Whatever happens to the future that owns it, its drop leaves for
-/// what may be in the store.
+/// The entry of one acquisition, and what is known of it in the store. However its future ends, dropping it leaves the queue of what may be
+/// in the store.
 pub(crate) struct PendingEntry {
     client: Arc<Client>,
     entry: Arc<Entry>,

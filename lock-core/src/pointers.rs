@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{AcquireOptions, DistributedLock, Error, Guard, LockName, QueueRow};
+use crate::{AcquireOptions, AcquireProgress, DistributedLock, Error, Guard, LockName, QueueRow};
 
 // A function cannot write an `impl`, and a blanket one for all types that deref would forbid those of other crates.
 macro_rules! forward {
@@ -29,6 +29,14 @@ macro_rules! forward {
 
             async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error> {
                 (**self).acquire_with(options).await
+            }
+
+            async fn acquire_observed(
+                &self,
+                options: &AcquireOptions,
+                progress: &AcquireProgress,
+            ) -> Result<Guard, Error> {
+                (**self).acquire_observed(options, progress).await
             }
 
             async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error> {

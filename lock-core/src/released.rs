@@ -1,10 +1,10 @@
-//! [`Released`]: what became of a release.
+//! [`Released`]: the outcome of a release.
 
 use std::time::Duration;
 
 use crate::BackendError;
 
-/// What became of a release that began while the lock was held.
+/// The outcome of a release that began while the lock was held.
 ///
 /// Either way the work under the lock was protected until the release began. A lock that was lost before is
 /// [`Error::Lost`](crate::Error::Lost).

@@ -1,11 +1,11 @@
 //! [`Mutex`] and [`Condvar`] of the standard library, without poison.
 //!
-//! Changes under these locks are whole: nothing panics in the middle of one, so poison says nothing.
+//! No code panics in the middle of a change under these locks, so poison would not tell anything.
 //!
-//! They are not the locks of `parking_lot`, because a process may fork. All locks of `parking_lot` share one table of waiting threads. A
+//! The locks of `parking_lot` are not used, because a process may fork. All locks of `parking_lot` share one table of waiting threads. A
 //! fork has a copy of it, with threads that do not exist in the fork and with buckets that may stay locked for ever. As soon as two threads
 //! of the fork want the same lock, however new, it may [hang or crash](https://github.com/Amanieu/parking_lot/issues/515). Locks of the
-//! standard library share nothing: what a thread of the parent held is no danger to a fork that connects again.
+//! standard library share nothing, so a lock that a thread of the parent held cannot block the new connection of a fork.
 //!
 //! ```
 //! use lock_core::sync::Mutex;
@@ -33,8 +33,8 @@ impl<T> Mutex<T> {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// Waits until it is unlocked, and locks it until the guard is dropped. It blocks the thread: nothing that takes long may be done
-    /// meanwhile, and nothing may be awaited.
+    /// Waits until it is unlocked, and locks it until the guard is dropped. Other threads that lock it are blocked
+    /// meanwhile: do nothing that takes long, and do not await.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,10 @@
-//! What is traced, under which names: a contract, so that dashboards and alerts can rely on it.
+//! The events and spans that this library traces. Their names and fields are a contract, so dashboards and alerts can rely on them.
 //!
-//! Everything has the target `distlock`. Unknown fields are left out.
+//! All of them have the target `distlock`. A field whose value is not known is left out.
 //!
-//! A line of the levels info, warn and error stands for one event, or for many with the same cause: then it has the field
-//! `times`, with their number, and its other fields are those of the last. A client writes at most one line a second for each
-//! cause. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
+//! A line of the levels info, warn and error stands for one event, or for several with the same cause. Then the field `times` has their
+//! number, and the other fields are those of the last event. A client writes at most one line a second for each cause. The cause is the
+//! name of the line together with the verb, the kind of error or the reason, but not the name of the lock.
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|
@@ -17,15 +17,15 @@
 //! | `store away` | warn | a verb failed; it is tried again | `name`, `entry`, `verb`, `error`, `times` |
 //! | `cleanup owed` | debug | the keeper takes over what a dropped guard or future left | `name`, `entry` |
 //! | `cleanup settled` | debug | the store confirmed it | `name`, `entry` |
-//! | `cleanup abandoned` | warn | the lease must have ended by itself; nothing is owed any more | `name`, `entry`, `error`, `times` |
-//! | `keeper panicked` | error | the keeper's thread, or what renews for one client there, panicked; it goes on | `panic` |
+//! | `cleanup abandoned` | warn | the lease must have ended by itself; the keeper stops trying | `name`, `entry`, `error`, `times` |
+//! | `keeper panicked` | error | the keeper's thread, or its task for one client, panicked; it was started again | `panic` |
 //! | `keeper ended` | error | the keeper's thread has ended by a panic, and its locks are lost at their deadlines: connect again | `panic` |
-//! | `keeper stands still` | error | what was due a second ago is not done: something blocks the keeper's thread | `overdue_ms` |
-//! | `no watchdog` | error | the thread that fires `lost()` should the keeper not do it cannot be started | `error` |
+//! | `keeper stands still` | error | the keeper has not done what was due a second ago: something blocks its thread | `overdue_ms` |
+//! | `no watchdog` | error | the watchdog's thread, which fires `lost()` if the keeper does not, cannot be started | `error` |
 //!
-//! The outcome is what the caller is told: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
+//! The outcome is what the caller receives: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
 //!
-//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing in this library.
+//! Names of locks and labels are written as they are; passwords never are. If a subscriber panics, the library goes on.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`FencingToken`]: the number that makes a lock safe for what it protects.
+//! [`FencingToken`]: the number by which a resource refuses writes of former holders.
 
 use std::{fmt, str::FromStr};
 

@@ -11,9 +11,9 @@ use futures_util::{StreamExt, future::poll_fn};
 use tracing::Instrument;
 
 use crate::{
-    AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Hold, Holder,
-    LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client, event_log::Event,
-    pending_entry::PendingEntry, shown_label,
+    AcquireOptions, AcquireProgress, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints,
+    Hold, Holder, LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client,
+    event_log::Event, pending_entry::PendingEntry, shown_label,
 };
 
 /// How many grants in a row may come after their own lease has ended; one more, and the ttl is too short.
@@ -25,10 +25,11 @@ pub(crate) async fn acquire(
     name: &LockName,
     claim: Claim,
     options: &AcquireOptions,
+    progress: Option<&AcquireProgress>,
 ) -> Result<Guard, Error> {
     let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
     // Without time to wait it is only tried. The caller and the trace learn that the wait is over, and not that the lock is busy.
-    let granted = begin(client, name, claim, options, mode, "timed out").await?;
+    let granted = begin(client, name, claim, options, progress, mode, "timed out").await?;
     granted.ok_or_else(|| timed_out(client, name, claim, Duration::ZERO, None))
 }
 
@@ -39,7 +40,7 @@ pub(crate) async fn try_acquire(
     claim: Claim,
     options: &AcquireOptions,
 ) -> Result<Option<Guard>, Error> {
-    begin(client, name, claim, options, WaitMode::Try, "busy").await
+    begin(client, name, claim, options, None, WaitMode::Try, "busy").await
 }
 
 /// `refused` is the outcome in the trace of a try that was refused.
@@ -48,6 +49,7 @@ async fn begin(
     name: &LockName,
     claim: Claim,
     options: &AcquireOptions,
+    progress: Option<&AcquireProgress>,
     mode: WaitMode,
     refused: &'static str,
 ) -> Result<Option<Guard>, Error> {
@@ -63,11 +65,11 @@ async fn begin(
     let trace = AcquireSpan::new(name, claim, &client.keeper, started);
     let ttl = waiting_ttl(client, options, mode);
     let pending = PendingEntry::new(client, name, claim, options, ttl);
-    AcquireSpan::entry(trace.span(), pending.entry().id);
     let acquisition = Acquisition {
         span: trace.span().clone(),
         client,
         options,
+        progress,
         mode,
         ttl,
         give_up,
@@ -78,6 +80,7 @@ async fn begin(
         seen: None,
         listening: None,
     };
+    acquisition.tell_entry(&pending);
     let mut work = pin!(acquisition.run(pending).instrument(trace.span().clone()));
     let ended = poll_fn(|cx| {
         let over = || Err(Error::Closed { name: name.clone() });
@@ -106,6 +109,8 @@ struct Acquisition<'a> {
     span: tracing::Span,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
+    /// For people, if they are told.
+    progress: Option<&'a AcquireProgress>,
     mode: WaitMode,
     /// The ttl of the lease while it waits.
     ttl: Duration,
@@ -169,6 +174,9 @@ impl Acquisition<'_> {
                     self.queued = true;
                     (self.failures, self.late_grants) = (0, 0);
                     self.looks = self.looks.saturating_add(1);
+                    if let Some(progress) = self.progress {
+                        progress.set_seen(ahead, holder.clone());
+                    }
                     self.seen = Some((ahead, holder));
                     self.listening = Some(Listening { token, valid_until, ttl, hints: Some(hints) });
                     self.next_look(sent, look_again)
@@ -179,7 +187,7 @@ impl Acquisition<'_> {
                     self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(pending.entry()) });
                     self.listening = None;
                     pending.start_over();
-                    AcquireSpan::entry(&self.span, pending.entry().id);
+                    self.tell_entry(&pending);
                     continue;
                 }
                 Err(error) => self.after_failure(&pending, error)?,
@@ -195,6 +203,15 @@ impl Acquisition<'_> {
                 Woken::LookAgain => {}
                 Woken::GiveUp => return Err(self.timed_out(&pending)),
             }
+        }
+    }
+
+    /// Tells the trace and the progress which entry it is.
+    fn tell_entry(&self, pending: &PendingEntry) {
+        let entry = pending.entry().id;
+        AcquireSpan::entry(&self.span, entry);
+        if let Some(progress) = self.progress {
+            progress.set_entry(entry);
         }
     }
 
@@ -223,7 +240,7 @@ impl Acquisition<'_> {
                 self.client.check_open(&entry.name)?;
                 if pending.entry().id != entry.id {
                     // The keeper had given it up, and it starts over.
-                    AcquireSpan::entry(&self.span, pending.entry().id);
+                    self.tell_entry(&pending);
                     self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(&entry) });
                 }
                 self.late_grants += 1;

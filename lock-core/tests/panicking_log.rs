@@ -1,102 +1,18 @@
 //! Somebody's log subscriber that panics at every line: nobody loses a lock by that.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+#[path = "support/panicking_log.rs"]
+mod panicking_log;
 
-use futures_executor::block_on;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, LostReason, Memory, SystemEntropy};
-use tracing::{Event, Metadata, Subscriber, span};
+use std::sync::Arc;
 
-/// The most that a busy machine takes for anything here.
-const PATIENCE: Duration = Duration::from_secs(20);
+use lock_core::{Keeper, Locks, Memory, SystemEntropy};
 
-/// Panics at what it is told of, and counts how often.
-struct Panicking(Arc<AtomicUsize>);
+use self::panicking_log::PanickingLog;
 
-impl Panicking {
-    fn panic(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        std::panic::resume_unwind(Box::new("an ordered panic of a subscriber"));
-    }
-}
-
-impl Subscriber for Panicking {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "distlock"
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {
-        self.panic();
-    }
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        self.panic();
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until a lease grows, which it does by a renewal and by nothing else.
-fn renewed(guard: &Guard) {
-    let mut last = guard.remaining();
-    eventually("a renewal", || {
-        assert!(guard.is_held(), "lost by a log: {:?}", guard.state());
-        std::mem::replace(&mut last, guard.remaining()) < last
-    });
-}
-
-/// The only test of this program: a subscriber is that of a whole process. By a loss, a release, a guard that is dropped and cleaned up
-/// for, and a hand-over: all of them are told.
+/// The only test of this program: a subscriber is that of a whole process.
 #[test]
 fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
-    let panics = Arc::new(AtomicUsize::new(0));
-    tracing::subscriber::set_global_default(Panicking(Arc::clone(&panics))).unwrap();
+    let log = PanickingLog::install();
     let locks = Locks::with(Arc::new(Memory::new()), Keeper::start().unwrap(), Arc::new(SystemEntropy));
-    let take = |name: &str, options: &AcquireOptions| {
-        block_on(locks.mutex(name).unwrap().acquire_with(options)).unwrap()
-    };
-    let usual = AcquireOptions::new().ttl(Duration::from_secs(5));
-    let kept = take("kept", &usual);
-    for name in ["ending", "again"] {
-        let before = panics.load(Ordering::Relaxed);
-        let ending = take(name, &AcquireOptions::new().ttl(Duration::from_millis(200)).renew(false));
-        assert_eq!(block_on(ending.lost()), LostReason::Expired);
-        eventually("a panic at the loss", || panics.load(Ordering::Relaxed) > before);
-    }
-    drop(take("dropped", &usual));
-    let held = take("dropped", &usual);
-    let waiting = {
-        let lock = locks.mutex("dropped").unwrap();
-        thread::spawn(move || block_on(lock.acquire_with(&AcquireOptions::new().wait(PATIENCE))).unwrap())
-    };
-    let rows = || block_on(locks.mutex("dropped").unwrap().queue()).unwrap().len();
-    eventually("a waiter", || rows() == 2);
-    block_on(held.release()).unwrap().confirmed().unwrap();
-    let next = waiting.join().expect("a waiter goes on");
-    block_on(next.release()).unwrap().confirmed().unwrap();
-    renewed(&kept);
-    renewed(&kept);
-    block_on(kept.release()).unwrap().confirmed().unwrap();
+    log.costs_nobody_a_lock(&locks);
 }

@@ -1,7 +1,6 @@
 //! The suite on a real Redis server.
 
 mod bug_bank;
-mod common;
 mod framing;
 mod server;
 

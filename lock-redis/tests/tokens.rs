@@ -9,7 +9,7 @@ const EXACT_TO: u64 = 1 << 53;
 
 #[tokio::test]
 async fn tokens_grow_across_release_delete_flush_and_the_loss_of_all_data() {
-    let mut server = Server::start();
+    let server = Server::start();
     let mut last = FencingToken::new(0);
     for harm in ["", "DEL job", "FLUSHALL", "restart"] {
         if harm == "restart" {

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{process::Process, *};
+use common::*;
 use lock_conformance::Port;
 use lock_core::{BackendError, BackendErrorKind as Kind, Keeper};
 use lock_redis::{ConnectError, Redis};
+use lock_test_servers::RedisServer;
 
 async fn refusal(url: &str) -> BackendError {
     match Redis::connect(url.parse().unwrap(), &Keeper::start().unwrap()).await {
@@ -48,11 +49,10 @@ async fn a_replica_is_refused_at_once() {
 
 /// What `connect` says of a sentinel, once that listens.
 async fn refusal_of_a_sentinel(database: &str) -> BackendError {
-    let (port, directory) = (Port::reserve(), tempfile::tempdir().unwrap());
-    let _sentinel = Process::sentinel(port.number(), directory.path());
+    let sentinel = RedisServer::sentinel();
     soon(async {
         loop {
-            let error = refusal(&format!("redis://127.0.0.1:{port}{database}")).await;
+            let error = refusal(&format!("{}{database}", sentinel.url())).await;
             if *error.kind() != Kind::Unreachable {
                 return error;
             }

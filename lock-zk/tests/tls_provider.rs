@@ -1,4 +1,4 @@
-//! A program that has chosen a provider of cryptography for itself: alone, for this is so for a whole process.
+//! A program that has installed its own provider of cryptography for rustls. A process has only one, so this test is a program of its own.
 #![cfg(feature = "tls")]
 
 use std::sync::Arc;

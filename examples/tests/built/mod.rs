@@ -2,9 +2,9 @@
 
 use std::{env, path::PathBuf};
 
-mod ending;
+mod end_without_close;
 
-pub(crate) use ending::assert_that_ends_leave_no_lock;
+pub(crate) use end_without_close::assert_that_ends_leave_no_lock;
 
 /// The program of an example. Cargo builds them together with the tests.
 pub(crate) fn example(name: &str) -> PathBuf {

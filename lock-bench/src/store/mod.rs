@@ -11,6 +11,7 @@ mod open;
 #[allow(dead_code, unreachable_pub, reason = "it is public there, and all of it is of use")]
 mod port;
 mod redis;
+mod server_process;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "zk")]

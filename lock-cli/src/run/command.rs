@@ -101,7 +101,7 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        eprintln!("distlock: the command cannot be tied to this process: {error}");
+        eprintln!("distlock: the command cannot be made to die with this process: {error}");
         return Exit::CANNOT_RUN.into();
     }
     // The supervisor may have ended before the signal was set.

@@ -36,13 +36,13 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
 }
 
 pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let own = Progress::subscribe(output);
+    Progress::subscribe(output);
     let (store, waited) = Store::connect_for(&args.lock, settings, output).await?;
     let locks = &store.locks;
     let mut signals = Signals::terminating()?;
     let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
-    let guard = match request.acquire(&own, &mut signals, output).await {
+    let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
             close_after_failure(locks, &failure).await;

@@ -1,6 +1,6 @@
 //! Exit codes, status files and errors as JSON.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use crate::{
     process::{answered, holding, outcome},
@@ -98,4 +98,31 @@ fn a_program_that_reads_json_gets_errors_as_json() {
     let told: serde_json::Value = serde_json::from_str(&away.stderr).expect("one line of JSON");
     assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
     assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
+}
+
+/// Scripts rely on the table wherever they find it: in the help, on the manual pages and in the documentation.
+#[test]
+fn the_table_of_codes_is_the_same_everywhere() {
+    let print = |args: &[&str]| outcome("sqlite:", args).stdout;
+    let help = print(&["--help"]);
+    let (_, table) = help.split_once("Exit codes:\n").expect("help has the table");
+    assert!(print(&["run", "--help"]).ends_with(table), "the help of `run` has another one");
+    // A manual page has a backslash before each hyphen, and its own line breaks.
+    let in_one_line = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+    for page in [&["man"][..], &["man", "run"]] {
+        let page = in_one_line(&print(page));
+        for line in table.lines().map(in_one_line) {
+            assert!(page.contains(&line), "`{line}` is missing in {page}");
+        }
+    }
+    let codes =
+        |cells: &str| cells.split(',').filter_map(|code| code.trim().parse::<u8>().ok()).collect::<Vec<_>>();
+    let in_help: BTreeSet<u8> =
+        table.lines().filter_map(|line| line.split_whitespace().next()).flat_map(codes).collect();
+    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap();
+    let (_, rows) = manual.split_once("| code | meaning |\n").expect("the manual has the table");
+    let rows = rows.lines().take_while(|line| line.starts_with('|'));
+    let in_manual: BTreeSet<u8> = rows.filter_map(|row| row.split('|').nth(1)).flat_map(codes).collect();
+    assert_eq!(in_help, BTreeSet::from([0, 1, 64, 65, 69, 75, 77, 79, 126, 127]));
+    assert_eq!(in_manual, in_help);
 }

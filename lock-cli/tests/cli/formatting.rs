@@ -70,7 +70,8 @@ fn help_has_the_options_of_a_command_before_those_of_all() {
 /// `ps` shows the command line.
 #[test]
 fn help_and_pages_say_who_sees_a_password_in_a_url() {
-    const SEEN: &str = "Everybody on this machine can see a password in it, in the list of processes: use ";
+    const SEEN: &str =
+        "Every user of this machine can see a password in the URL, in the list of processes: use ";
     for args in [&["--help"][..], &["run", "--help"], &["man"], &["man", "run"]] {
         let told = outcome("sqlite:", args);
         let text = told.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

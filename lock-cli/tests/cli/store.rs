@@ -1,15 +1,16 @@
 //! [`Store`]: a store for one test, and how to reach it.
 
-use std::{env, net::SocketAddr, sync::Arc};
+use std::{any::Any, env, net::SocketAddr, sync::Arc};
 
 use tempfile::TempDir;
 
-use crate::server::Server;
+use crate::server;
 
 /// A store for one test alone: a file or a server of its own, or a prefix of a shared server.
 pub(crate) struct Store {
     pub(crate) url: String,
-    _server: Option<Arc<Server>>,
+    /// Its server, which may be shared. Dropping the last of these ends it.
+    _server: Option<Arc<dyn Any + Send + Sync>>,
     _folder: Option<TempDir>,
 }
 
@@ -48,22 +49,21 @@ impl Store {
 
     /// A server of its own, because it starts quickly.
     pub(crate) fn redis() -> Self {
-        let server = Server::redis();
-        let url = format!("redis://127.0.0.1:{}", server.port);
-        Self { url, _server: Some(Arc::new(server)), _folder: None }
+        let server = server::redis();
+        Self { url: server.url(), _server: Some(Arc::new(server)), _folder: None }
     }
 
     #[cfg(feature = "etcd")]
     fn etcd() -> Self {
-        let server = Server::etcd();
-        let url = format!("etcd://127.0.0.1:{}/{}", server.port, corner());
+        let server = server::etcd();
+        let url = format!("etcd://{}/{}", server.address(), corner());
         Self { url, _server: Some(server), _folder: None }
     }
 
     #[cfg(feature = "zk")]
     fn zk() -> Self {
-        let server = Server::zk();
-        let url = format!("zk://127.0.0.1:{}/{}?tick=100ms", server.port, corner());
+        let server = server::zk();
+        let url = format!("zk://{}/{}?tick=100ms", server.address(), corner());
         Self { url, _server: Some(server), _folder: None }
     }
 

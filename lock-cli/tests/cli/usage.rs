@@ -117,6 +117,16 @@ fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
 }
 
 /// As cron and services start it, and `env -i`.
+/// Where something has made it, many tests are red without a fault: they give it to the program as a folder that is missing, and it is the
+/// home folder of `nobody`.
+#[test]
+fn the_folder_that_tests_take_for_missing_is_missing() {
+    assert!(
+        !Path::new("/nonexistent").exists(),
+        "something has made /nonexistent on this machine: remove it"
+    );
+}
+
 #[test]
 fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     const TEST: &str = "usage::without_a_home_folder_there_is_no_default_store_and_that_is_said";

@@ -5,7 +5,7 @@ use super::{
     exclusion::a_hundred_contenders_lose_no_count, idle::a_look_of_a_waiter_costs_the_same_however_many_wait,
     liveness::hand_overs_by_the_thousand_lose_nobody, renewal::a_thousand_locks_are_renewed_in_few_requests,
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -21,4 +21,4 @@ macro_rules! alone_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = alone_cases!(list);
+pub(super) const CASES: &[CaseTest] = alone_cases!(list);

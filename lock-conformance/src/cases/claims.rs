@@ -3,7 +3,7 @@
 use lock_core::{Claim, DistributedLock, Error, Kind, Lock};
 
 use super::steps::{is_busy, mutex, permits, queue, queue_of, reader, refused, take_free, writer};
-use crate::{Case, Client, TestEnv, audit::soon};
+use crate::{CaseTest, Client, TestEnv, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -17,7 +17,7 @@ macro_rules! claims_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = claims_cases!(list);
+pub(super) const CASES: &[CaseTest] = claims_cases!(list);
 
 /// Every kind against every other. A refused claim leaves no entry; a claim that agrees may wait.
 pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(env: TestEnv) {

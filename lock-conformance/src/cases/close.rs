@@ -6,7 +6,7 @@ use futures_util::{FutureExt, future::poll_fn};
 use lock_core::{DistributedLock, Error, Guard, LockName};
 
 use super::steps::{faulty, freed, mutex, queue_of, refused, take_free};
-use crate::{Case, Fault, Gate, SLACK, TestEnv, Verb, audit::soon};
+use crate::{CaseTest, Fault, Gate, SLACK, TestEnv, Verb, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -21,7 +21,7 @@ macro_rules! close_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = close_cases!(list);
+pub(super) const CASES: &[CaseTest] = close_cases!(list);
 
 fn assert_closed(granted: Result<Guard, Error>) {
     let error = refused(granted);

@@ -28,7 +28,7 @@ use self::{
 };
 use super::steps::lasting;
 use crate::{
-    Case, Side, TestEnv,
+    CaseTest, Side, TestEnv,
     audit::{await_queue, soon},
 };
 
@@ -61,7 +61,7 @@ macro_rules! exclusion_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = exclusion_cases!(list);
+pub(super) const CASES: &[CaseTest] = exclusion_cases!(list);
 
 pub(super) async fn a_try_is_refused_while_the_lock_is_held(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);

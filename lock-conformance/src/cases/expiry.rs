@@ -34,13 +34,13 @@ use self::{
 };
 use super::{
     altered::{Alter, altered},
+    jumping_clock,
     lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
     stall_tolerant::stall_tolerant,
     steps::{assert_held_alone, faulty, refused, take_free},
-    wall_clock,
 };
 use crate::{
-    Case, Fault, SLACK, TestEnv, Verb,
+    CaseTest, Fault, SLACK, TestEnv, Verb,
     audit::{assert_queue_empties, await_queue, safety, soon, within},
 };
 
@@ -74,7 +74,7 @@ macro_rules! expiry_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = expiry_cases!(list);
+pub(super) const CASES: &[CaseTest] = expiry_cases!(list);
 
 /// The waiter is in the queue when the holder dies, so it is the first to learn that the lock is free.
 pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before(env: TestEnv) {
@@ -332,10 +332,10 @@ pub(super) async fn the_longest_of_all_durations_work(env: TestEnv) {
 
 /// Runs itself once more in a process whose wall clock jumps by hours all the time, while the boot clock goes on.
 pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(env: TestEnv) {
-    if !wall_clock::jumps_here() {
-        return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
+    if !jumping_clock::jumps_here() {
+        return jumping_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
-    wall_clock::assert_jumping().await;
+    jumping_clock::assert_jumping().await;
     stall_tolerant(env, ms(3000), while_the_wall_clock_jumps).await;
 }
 

@@ -11,7 +11,7 @@ use self::queue::{
     a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl,
 };
 use super::steps::{faulty, is_busy, mutex, permits, queue_of, take, take_free};
-use crate::{Case, TestEnv, Verb, audit::soon};
+use crate::{CaseTest, TestEnv, Verb, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -29,7 +29,7 @@ macro_rules! fairness_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = fairness_cases!(list);
+pub(super) const CASES: &[CaseTest] = fairness_cases!(list);
 
 /// Waiters of several clients. Each was seen in the queue before the next one was started.
 pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: TestEnv) {

@@ -26,7 +26,7 @@ use super::{
     steps::{LONG, assert_lost, faulty, mutex, queue, reader, take, take_free, writer},
 };
 use crate::{
-    Case, Fault, SLACK, TestEnv, Verb,
+    CaseTest, Fault, SLACK, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
 };
 
@@ -51,7 +51,7 @@ macro_rules! fencing_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = fencing_cases!(list);
+pub(super) const CASES: &[CaseTest] = fencing_cases!(list);
 
 /// In the order of the grants, while many clients contend; and the store shows the token that the guard has.
 pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: TestEnv) {

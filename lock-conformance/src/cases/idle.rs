@@ -56,6 +56,8 @@ async fn idle(env: &TestEnv, waiters: usize, ttl: Duration) -> Asked {
     answered(&asked, asked.answers(Verb::Enter) + waiters).await;
     let (began, before) =
         (Instant::now(), (asked.answers(Verb::Enter), proxy.as_ref().map(crate::Proxy::passed)));
+    // Not until so many looks were made: then those who look too often would have made as many, and only sooner.
+    tokio::time::sleep_until(began + ttl).await;
     answered(&asked, before.0 + waiters).await;
     let looks = asked.answers(Verb::Enter) - before.0;
     let bytes = proxy.as_ref().zip(before.1).map(|(proxy, before)| proxy.passed() - before);

@@ -9,7 +9,7 @@ use super::{
     steps::{LONG, absent, assert_lost, faulty, freed, mutex, pending, queue, take, take_free},
 };
 use crate::{
-    Case, Fault, Faulty, Gate, SLACK, TestEnv, Verb,
+    CaseTest, Fault, Faulty, Gate, SLACK, TestEnv, Verb,
     audit::{eventually, soon},
 };
 
@@ -26,7 +26,7 @@ macro_rules! leave_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = leave_cases!(list);
+pub(super) const CASES: &[CaseTest] = leave_cases!(list);
 
 /// The verbs themselves: whatever the store answers, the entry is not there.
 pub(super) async fn a_create_that_arrives_after_its_leave_finds_a_tombstone(env: TestEnv) {

@@ -16,7 +16,7 @@ use self::hand_off::{
 };
 use super::steps::{faulty, long, mutex, take_free};
 use crate::{
-    Case, Client, Command, Critical, Data, Fault, Gate, NoHints, SLACK, Side, TestEnv, Verb,
+    CaseTest, Client, Command, Critical, Data, Fault, Gate, NoHints, SLACK, Side, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
     volume,
 };
@@ -48,7 +48,7 @@ macro_rules! liveness_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = liveness_cases!(list);
+pub(super) const CASES: &[CaseTest] = liveness_cases!(list);
 
 /// Of those that die: long enough for a holder to stay alive on a busy machine.
 const TTL: Duration = Duration::from_millis(1500);

@@ -11,7 +11,7 @@ use super::{
     steps::{LONG, assert_lost, faulty, on_a_thread, take},
 };
 use crate::{
-    Case, Fault, SLACK, TestEnv, Verb,
+    CaseTest, Fault, SLACK, TestEnv, Verb,
     audit::{assert_free, assert_queue_empties, eventually, safety, soon, within},
 };
 
@@ -35,7 +35,7 @@ macro_rules! lost_signal_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = lost_signal_cases!(list);
+pub(super) const CASES: &[CaseTest] = lost_signal_cases!(list);
 
 /// Not before it, and while nobody polls anything but the signal.
 pub(super) async fn the_signal_comes_at_the_deadline(env: TestEnv) {

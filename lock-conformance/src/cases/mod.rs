@@ -12,6 +12,7 @@ mod fencing;
 mod growth;
 mod idle;
 mod inputs;
+mod jumping_clock;
 mod keeper;
 mod lease;
 mod leave;
@@ -27,13 +28,12 @@ mod rwlock;
 mod semaphore;
 mod stall_tolerant;
 mod steps;
-mod wall_clock;
 mod wire;
 
-use crate::Case;
+use crate::{Case, CaseTest};
 
 /// Every group, in the order in which they are best read.
-const GROUPS: &[&[Case]] = &[
+const GROUPS: &[&[CaseTest]] = &[
     exclusion::CASES,
     liveness::CASES,
     expiry::CASES,
@@ -59,12 +59,16 @@ const GROUPS: &[&[Case]] = &[
 
 /// All cases.
 pub fn all() -> impl Iterator<Item = &'static Case> {
-    GROUPS.iter().copied().flatten()
+    tests().map(|test| &test.case)
 }
 
-pub(crate) fn find(group: &str, name: &str) -> &'static Case {
-    let found = all().find(|case| case.group == group && case.name == name);
+pub(crate) fn find(group: &str, name: &str) -> &'static CaseTest {
+    let found = tests().find(|test| test.case.group == group && test.case.name == name);
     found.unwrap_or_else(|| panic!("{group}::{name} is in the list of its group"))
+}
+
+fn tests() -> impl Iterator<Item = &'static CaseTest> {
+    GROUPS.iter().copied().flatten()
 }
 
 /// Every group, as [`suite!`](crate::suite) needs it.
@@ -136,13 +140,13 @@ mod tests {
     #[test]
     fn every_case_that_needs_notifications_is_in_the_suite() {
         for (group, name) in ABOUT_NOTIFICATIONS {
-            assert!(find(group, name).needs_notifications(Mode::Both));
+            assert!(find(group, name).case.needs_notifications(Mode::Both));
         }
     }
 
     #[test]
     fn without_notifications_nobody_can_do_without_polling_either() {
-        let case = find("exclusion", "two_clients_of_one_process_are_never_inside_together");
+        let case = find("exclusion", "two_clients_of_one_process_are_never_inside_together").case;
         let needs = |mode| case.needs_notifications(mode);
         assert_eq!([Mode::Both, Mode::WithoutHints, Mode::WithoutPolling].map(needs), [false, false, true]);
     }

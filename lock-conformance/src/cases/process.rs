@@ -14,7 +14,7 @@ use tokio::runtime;
 
 use self::forks::a_fork_holds_no_lock_of_its_parent_and_costs_it_none;
 use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
-use crate::{Case, TestEnv, audit::soon};
+use crate::{CaseTest, TestEnv, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -30,7 +30,7 @@ macro_rules! process_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = process_cases!(list);
+pub(super) const CASES: &[CaseTest] = process_cases!(list);
 
 /// As with one runtime for each test of a service: the first one to use a client ends, and others use it.
 pub(super) async fn a_client_serves_one_runtime_after_the_other(env: TestEnv) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, Error};
 
 use super::steps::{is_busy, long, mutex, refused, take, take_free};
-use crate::{Case, TestEnv};
+use crate::{CaseTest, TestEnv};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -18,7 +18,7 @@ macro_rules! reentrancy_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = reentrancy_cases!(list);
+pub(super) const CASES: &[CaseTest] = reentrancy_cases!(list);
 
 /// A second acquisition of the same task, by the same lock object or another one of its client, waits in the queue like any other.
 pub(super) async fn a_holder_that_acquires_again_waits_for_itself(env: TestEnv) {

@@ -27,7 +27,7 @@ use super::{
     steps::{assert_held_alone, faulty, is_busy, on_a_thread},
 };
 use crate::{
-    Case, Client, Fault, Gate, SLACK, TestEnv, Verb,
+    CaseTest, Client, Fault, Gate, SLACK, TestEnv, Verb,
     audit::{assert_free, eventually, safety, soon, within},
 };
 
@@ -54,7 +54,7 @@ macro_rules! renewal_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = renewal_cases!(list);
+pub(super) const CASES: &[CaseTest] = renewal_cases!(list);
 
 /// Another client tries to take it all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(env: TestEnv) {

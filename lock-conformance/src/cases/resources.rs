@@ -24,7 +24,7 @@ use super::{
     steps::{freed, lasting, long, mutex, queue_of, refused, take, take_free},
     wire::connects::a_crowd_comes_back_from_an_outage_over_few_connections,
 };
-use crate::{Case, Client, SLACK, TestEnv, Usage, audit::eventually, ran_nothing, volume};
+use crate::{CaseTest, Client, SLACK, TestEnv, Usage, audit::eventually, ran_nothing, volume};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -48,7 +48,7 @@ macro_rules! resources_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = resources_cases!(list);
+pub(super) const CASES: &[CaseTest] = resources_cases!(list);
 
 /// The group of the cases that run in their own process.
 pub(crate) const GROUP: &str = "resources";

@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, Error, Guard};
 
 use super::steps::{brief, is_busy, long, queue, queue_of, reader, refused, take, take_free, writer};
 use crate::{
-    Case, SLACK, Side, TestEnv,
+    CaseTest, SLACK, Side, TestEnv,
     audit::{soon, within},
 };
 
@@ -26,7 +26,7 @@ macro_rules! rwlock_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = rwlock_cases!(list);
+pub(super) const CASES: &[CaseTest] = rwlock_cases!(list);
 
 /// All at the same time, from several clients, and twice from one.
 pub(super) async fn readers_share_a_lock(env: TestEnv) {

@@ -6,7 +6,7 @@ use lock_core::{Claim, Creates, Departure, DistributedLock, Error, Kind, Standin
 
 use super::steps::{LONG, absent, brief, is_busy, permits, queue, queue_of, refused, take_free};
 use crate::{
-    Case, Client, Critical, SLACK, Side, TestEnv,
+    CaseTest, Client, Critical, SLACK, Side, TestEnv,
     audit::{soon, within},
 };
 
@@ -25,7 +25,7 @@ macro_rules! semaphore_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = semaphore_cases!(list);
+pub(super) const CASES: &[CaseTest] = semaphore_cases!(list);
 
 /// As many as there are, and never more, whatever the portions.
 pub(super) async fn all_permits_can_be_held_and_never_more(env: TestEnv) {

@@ -1,4 +1,4 @@
-//! [`BackendError`]: what a store says.
+//! [`BackendError`]: an error of a store.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use crate::{BackendErrorKind, excerpt::excerpt_of};
 /// How much of a store's message is repeated. The source of the error has all of it.
 const SAID: usize = 400;
 
-/// What a store said when it did not do what it was asked.
+/// The error of a store that did not carry out a request.
 ///
 /// Unless [`is_unsent`](Self::is_unsent), the request may have been carried out all the same.
 #[derive(Clone)]
@@ -46,8 +46,8 @@ impl BackendError {
         self
     }
 
-    /// The same error, whose message says what to do about it: then [`explained`](Self::explained) does not add what people may do
-    /// about any trouble of its kind.
+    /// The same error, whose message says what to do about it: [`explained`](Self::explained) then adds no general advice for errors of
+    /// its kind.
     #[must_use]
     pub fn advised(mut self) -> Self {
         self.0.advised = true;
@@ -61,7 +61,7 @@ impl BackendError {
         self
     }
 
-    /// What sort of trouble it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &BackendErrorKind {
         &self.0.kind

@@ -1,10 +1,10 @@
-//! [`BackendErrorKind`]: what sort of trouble a store is in.
+//! [`BackendErrorKind`]: the kinds of errors of a store, and what to do about each.
 
 use std::{borrow::Cow, fmt};
 
 use crate::Kind;
 
-/// What sort of trouble a store is in. `Display` says what to do about it.
+/// The kind of an error of a store. `Display` says what to do about it.
 ///
 /// The kind also decides who goes on waiting. `Unreachable`, `TimedOut`, `Unavailable`, `OutOfMemory`, `ReadOnly` and `Panicked`
 /// [may pass](crate::BackendError::is_transient), so whoever [waits for an outage to end](crate::AcquireOptions::outage) tries again. With
@@ -35,7 +35,7 @@ pub enum BackendErrorKind {
     ForeignData,
     /// The next fencing token would not fit its counter.
     TokensExhausted,
-    /// The store lacks something that is needed, as an old version does.
+    /// The store lacks a feature that is needed, for example because its version is too old.
     Unsupported,
     /// The server cannot keep locks, such as a replica or a node of a cluster. The text says what it is, and after `; ` what to use
     /// instead.

@@ -1,4 +1,4 @@
-//! [`InputError`]: what was given and cannot be taken.
+//! [`InputError`]: an argument that is not allowed.
 
 use std::time::Duration;
 

@@ -222,7 +222,7 @@ impl ScheduledLeave {
     pub(crate) async fn leave_now(mut self) -> Result<Departure, BackendError> {
         let PendingLeave { entry, creates, .. } = &self.leave;
         let departure = match self.cleanup.leave(entry, *creates).await {
-            // The connection that broke may have been idle for an hour; a new one is worth a try before we give bad news.
+            // The connection that broke may have been idle for an hour: a new one may work, so try once more before an error is reported.
             Err(error) if error.is_transient() && *error.kind() != BackendErrorKind::TimedOut => {
                 let again = self.cleanup.leave(entry, *creates).await;
                 // If the first one did it, the second finds nothing: that is our own departure.

@@ -1,4 +1,4 @@
-//! [`Registry`]: the leases of one client, by when each is due.
+//! [`Registry`]: the leases of one client, ordered by when each is due.
 
 use std::{
     collections::{BTreeSet, HashMap},

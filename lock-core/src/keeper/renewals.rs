@@ -98,7 +98,7 @@ impl Renewals {
     }
 
     /// Removes a lease and schedules its leave in one step: a close always finds one or the other. `None` if it is not registered:
-    /// somebody else leaves for it, or has.
+    /// another task leaves for it, or has left.
     pub(crate) fn schedule_leave(
         &self,
         entry: &Arc<Entry>,

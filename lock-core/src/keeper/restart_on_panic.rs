@@ -1,4 +1,4 @@
-//! [`restart_on_panic`]: work that goes on when it panics.
+//! [`restart_on_panic`]: runs work again if it panics.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{panic_isolation::panic_text, telemetry};
 
-/// A panic that follows another so soon is taken for the same one: to run the work again does not help.
+/// A panic within this time of another one counts as the same: running the work again does not help.
 const SAME_PANIC_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs work until it is done. If it panics, that is logged, and it is run again.

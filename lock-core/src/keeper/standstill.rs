@@ -18,7 +18,7 @@ struct Overdue {
 }
 
 impl Standstill {
-    /// A keeper that runs is never so late.
+    /// A running keeper is never later than this.
     pub(super) const LIMIT: Duration = Duration::from_secs(1);
 
     /// Notes what is due first, and overdue by at least [`LIMIT`](Self::LIMIT). Returns whether that has to be logged, and when to check

@@ -1,4 +1,4 @@
-//! [`Watchdog`]: fires `lost()` at the deadline, whatever has become of the keeper.
+//! [`Watchdog`]: fires `lost()` at the deadline, even if the keeper is blocked or has ended.
 
 use std::{
     io,

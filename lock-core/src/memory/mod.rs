@@ -31,7 +31,7 @@ struct Store {
 #[derive(Default)]
 struct State {
     queues: BTreeMap<LockName, Queue>,
-    /// The last token that was minted, for any name: so none is ever minted twice, whatever becomes of a queue.
+    /// The last token that was minted, for any name: so none is minted twice, even if a queue is removed.
     last_token: u64,
     /// Entries that left while a create was in doubt, and until when they may not be created.
     tombstones: BTreeMap<EntryId, BootTime>,

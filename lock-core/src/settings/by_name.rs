@@ -1,4 +1,4 @@
-//! [`ByName`]: settings and nothing else.
+//! [`ByName`]: reads settings from a map of names only, and shows nothing of any other value.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// A format that is asked for settings by their names. What stands in their place is an error that does not repeat it: a
-/// text is most likely a URL, with its password.
+/// A deserializer that accepts only a map of names and values. Any other value is an error that does not quote the value: a text is most
+/// likely a URL with a password.
 #[derive(Debug)]
 pub struct ByName<D>(pub D);
 
@@ -17,7 +17,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ByName<D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        // A format that were told what to expect would itself say, and repeat, what it found instead.
+        // If the format knew that a map is expected, its own error would quote the value that it found instead.
         self.0.deserialize_any(OnlyMap(visitor))
     }
 

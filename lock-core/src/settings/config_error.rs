@@ -7,19 +7,19 @@ use std::{path::PathBuf, time::Duration};
 #[non_exhaustive]
 pub enum ConfigError {
     /// The text is not a URL.
-    #[error("this is no url for this store; write {shape}")]
+    #[error("this is not a url of this store; write {shape}")]
     Url {
-        /// How one is written.
+        /// The form of a URL of this store.
         shape: &'static str,
     },
-    /// The URL is for something else.
+    /// The URL has the scheme of another store.
     #[error("`{given}://` is not for this store; use `{scheme}://`, or `{tls_scheme}://` for tls")]
     Scheme {
-        /// What stands before the colon.
+        /// The scheme that was given.
         given: String,
-        /// What should.
+        /// The scheme of this store.
         scheme: &'static str,
-        /// What should for TLS.
+        /// The scheme of this store for TLS.
         tls_scheme: &'static str,
     },
     /// There is no host.
@@ -31,36 +31,36 @@ pub enum ConfigError {
     /// A host and port cannot be read.
     #[error("a host cannot be used; write host or host:port, an ipv6 address in brackets")]
     Endpoint,
-    /// A port is not one.
+    /// A port is not a number from 1 to 65535.
     #[error("a port cannot be connected to; use 1 to 65535, or leave it out")]
     Port,
     /// A part of the URL does not decode to text.
     #[error("the {part} of the url is not text; percent-encode its utf-8 bytes")]
     Encoding {
-        /// Which part.
+        /// The part of the URL.
         part: &'static str,
     },
-    /// There is an `@` where no user or password can be: most likely behind a `/` or `?` in a password.
-    #[error("an `@` stands behind the host; percent-encode `@`, `/`, `?` and `#` in user and password")]
+    /// There is an `@` after the host: most likely a password contains a `/` or `?`.
+    #[error("there is an `@` after the host; percent-encode `@`, `/`, `?` and `#` in user and password")]
     StrayAt,
     /// The URL has a fragment: most likely a `#` in a password.
-    #[error("the url has a `#`, which ends it; write %23 if it belongs to a part of it")]
+    #[error("the url has a `#`, which would end it; write %23 instead")]
     Fragment,
     /// The URL has a parameter that does not exist.
     #[error("there is no parameter `{parameter}`; there are {}", known.join(", "))]
     UnknownParameter {
         /// Its name.
         parameter: String,
-        /// Those that there are.
+        /// The parameters that exist.
         known: &'static [&'static str],
     },
-    /// The URL has a parameter twice.
-    #[error("parameter `{parameter}` is there twice; give it once")]
+    /// The URL has the same parameter twice.
+    #[error("parameter `{parameter}` is given twice; give it once")]
     RepeatedParameter {
         /// Its name.
         parameter: String,
     },
-    /// A setting cannot be what was given.
+    /// A setting has a value that is not allowed.
     #[error("`{option}` cannot be `{}`; {hint}", given.escape_debug())]
     Setting {
         /// The name of the setting.
@@ -91,9 +91,9 @@ pub enum ConfigError {
     /// A certificate without its key, a user without a password, or the other way round.
     #[error("`{given}` needs `{missing}` beside it; add it, or leave out both")]
     OnlyTogether {
-        /// What is there.
+        /// The setting that was given.
         given: &'static str,
-        /// What is not.
+        /// The setting that is missing.
         missing: &'static str,
     },
     /// A file that cannot be used.

@@ -1,4 +1,4 @@
-//! [`Endpoint`]: where one server answers.
+//! [`Endpoint`]: the host and port of one server.
 
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 

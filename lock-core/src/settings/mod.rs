@@ -1,4 +1,4 @@
-//! What backends read their settings with, so that they look the same everywhere and no error shows a password.
+//! How backends read their settings: the same form for every store, and no error that shows a password.
 //!
 //! ```
 //! use std::time::Duration;

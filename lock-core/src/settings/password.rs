@@ -1,4 +1,4 @@
-//! [`Password`]: text that only the server is shown.
+//! [`Password`]: text that is shown to nobody but the server.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! [`UrlForm`] and [`StoreUrl`]: a URL of a store, in its parts.
 //!
-//! By hand, because a URL of the standards has one host, and a cluster several. No error repeats the URL: it may contain a
+//! Parsed by hand, because a standard URL has one host, and a cluster has several. No error quotes the URL, because it may contain a
 //! password.
 
 use percent_encoding::percent_decode_str;
@@ -31,13 +31,13 @@ use super::{ConfigError, Endpoint, Password};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UrlForm {
-    /// What stands before `://`.
+    /// The scheme, without `://`.
     pub scheme: &'static str,
-    /// What stands there for TLS.
+    /// The scheme for TLS.
     pub tls_scheme: &'static str,
-    /// How one is written, for the error.
+    /// The form of such a URL, for errors.
     pub shape: &'static str,
-    /// The parameters that there are.
+    /// The parameters that exist.
     pub parameters: &'static [&'static str],
 }
 
@@ -49,11 +49,11 @@ pub struct StoreUrl {
     pub tls: bool,
     /// The user name. Not empty.
     pub user: Option<String>,
-    /// What stands behind the user.
+    /// The password, after the user.
     pub password: Option<Password>,
     /// The servers, at least one.
     pub endpoints: Vec<Endpoint>,
-    /// What stands behind the servers, without its first slash.
+    /// The path after the servers, without its first slash.
     pub path: String,
     /// The parameters, each of the known ones at most once.
     pub parameters: Vec<(&'static str, String)>,

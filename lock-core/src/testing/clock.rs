@@ -55,7 +55,7 @@ impl VirtualClock {
         other.shows(elapsed)
     }
 
-    /// What it shows when so many nanoseconds have gone by in truth.
+    /// What it shows after this number of true nanoseconds.
     fn shows(&self, elapsed: i128) -> BootTime {
         let shown = nanos(ORIGIN) + elapsed * (MILLION + i128::from(self.fast_by)) / MILLION;
         // A simulation is far shorter than the 584 years that fit; what is before the fixed point is cut off there.

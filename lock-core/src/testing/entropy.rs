@@ -1,4 +1,4 @@
-//! [`SeededEntropy`]: randomness that a seed repeats.
+//! [`SeededEntropy`]: random bits that are the same for the same seed.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -19,8 +19,7 @@ impl SeededEntropy {
         Self(AtomicU64::new(seed))
     }
 
-    /// Another source, which draws from this one once and then goes its own way: what one client draws does not change
-    /// what another gets.
+    /// Another source, seeded from this one. After that they are independent: what one client draws does not change what another draws.
     #[must_use]
     pub fn branch(&self) -> Self {
         Self::new(self.next())

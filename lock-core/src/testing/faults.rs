@@ -81,7 +81,7 @@ impl Faults {
     }
 }
 
-/// What becomes of one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     /// When it reaches the store, counted from the sending, if it does.

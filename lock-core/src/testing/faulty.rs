@@ -27,7 +27,7 @@ use crate::{
     Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode, sync::Mutex,
 };
 
-/// So many requests at one instant are a loop that never ends, which on paused time would hang the test.
+/// This number of requests at one instant means an endless loop, which on paused time would hang the test.
 const ENDLESS: usize = 20_000;
 
 /// How many tokens are remembered, to make hints for former lives of them.
@@ -206,10 +206,7 @@ impl Backend for Faulty {
             let (inner, sent) = (Arc::clone(&inner), sent.clone());
             Box::pin(async move { inner.renew(&sent).await })
         };
-        self.send(request).await.unwrap_or_else(|error| {
-            let copy = || BackendError::new("faulty", error.kind().clone(), error.to_string());
-            leases.iter().map(|_| Err(copy())).collect()
-        })
+        self.send(request).await.unwrap_or_else(|error| leases.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {

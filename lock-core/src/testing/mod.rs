@@ -1,7 +1,7 @@
 //! Simulations: many clients and one store in one thread, on time that jumps, with faults drawn from a seed.
 //!
-//! What a service does when it loses its lock can hardly be tested on a real server: the interesting moments are rare
-//! and do not come back. Here they are cheap. The engine and the keeper are the real ones; only time, randomness and
+//! What a service does when it loses its lock is hard to test on a real server, because the interesting moments are rare and cannot be
+//! repeated. Here they are cheap. The engine and the keeper are the real ones; only time, randomness and
 //! the wire are simulated. A run of a minute takes milliseconds, and the same seed gives the same run, to the last
 //! request.
 //!
@@ -41,7 +41,7 @@
 //!    `Arc<Mutex<Vec<_>>>` will do.
 //! 3. Start the same service on a second client, which takes over.
 //! 4. Get the first into trouble for longer than its ttl, at a moment drawn from [`Sim::entropy`], and let some time go by.
-//! 5. No write of a smaller token may stand behind one of a larger; and both have to be there, or nothing was tested.
+//! 5. Check that no write with a smaller token comes after one with a larger token; and that both services wrote, or nothing was tested.
 //! 6. Repeat it with many seeds, and then with a mistake in the service, to see that it is found. A seed that fails goes into
 //!    the message: it gives the same run again.
 //!
@@ -55,7 +55,7 @@
 //! | requests and answers lost, late, twice or refused; hints lost, late, repeated or for a former life, and streams of them that end | [`Faults`], per client, at a rate |
 //! | a network that is cut: no request arrives in time | [`Faults`] with a `latency` of a day |
 //! | a client that does nothing for a while, as a stopped process or a blocked runtime | [`SimClient::block`] |
-//! | a client that is gone without a word | [`SimClient::crash`] |
+//! | a client that crashes and releases nothing | [`SimClient::crash`] |
 //! | a clock that runs fast or slow | [`Sim::client_through`] |
 //! | a machine that sleeps | [`Sim::suspend`] |
 //! | an operator who takes a lock away | [`Locks::operator`](crate::Locks::operator) |
@@ -63,9 +63,9 @@
 //! # What it needs
 //!
 //! The feature `testing`, of this crate or of `distlock`, which turns on the paused time of tokio: for `[dev-dependencies]` only.
-//! No runtime and no `#[tokio::test]`: a simulation has its own, so that a plain `#[test]` calls it. Code under test
+//! No runtime and no `#[tokio::test]`: a simulation has its own runtime, and a plain `#[test]` calls it. Code under test
 //! has to sleep by `tokio::time`, draw its randomness from a [`SeededEntropy`], and start its tasks by [`SimClient::spawn`];
-//! whatever it takes from the operating system itself is not repeated by the seed.
+//! what it takes from the operating system directly is different in each run.
 
 mod clock;
 mod clock_skew;

@@ -7,7 +7,7 @@ use tokio::{runtime, task::JoinHandle};
 use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
 use crate::{Backend, BootTime, Clock, Hold, Keeper, Locks, Memory};
 
-/// A simulation that waits for what never comes would otherwise hang its test: no test waits for a simulated month.
+/// The longest simulated time. Without a limit, a simulation that waits for an event that never comes would hang its test.
 const STUCK: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A seeded run of clients on a store, on one thread and on paused time. See [`testing`](super).
@@ -170,8 +170,8 @@ impl SimClient {
         self.machine.unblock();
     }
 
-    /// The client is gone, without a word to the store: its keeper and what was [spawned](Self::spawn) end where they
-    /// are. What it had sent goes on.
+    /// The client crashes and sends nothing more: its keeper and the [spawned](Self::spawn) tasks end where they are. Requests that it had
+    /// sent still arrive.
     pub fn crash(&self) {
         self.faulty.cut();
         self.machine.crash();

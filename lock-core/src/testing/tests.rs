@@ -1,4 +1,4 @@
-//! What a simulation promises to the tests that use it.
+//! Tests of what a simulation promises.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -164,7 +164,7 @@ impl Etcd {
         if let Some((_, set_at)) = member.tombstone_key().filter(|(_, set_at)| *set_at != refusal.tombstone) {
             // A leave in doubt has set it meanwhile. A tombstone that is gone was not set.
             if refusal.tombstone < set_at {
-                member.session.abandon();
+                member.session.end();
             }
             return Ok(AfterRefusal::Standing(Standing::Gone));
         }
@@ -180,7 +180,7 @@ impl Etcd {
             }
             // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.
             _ if member.session.key_guard(self.keeper.now()).is_some() => {
-                member.session.abandon();
+                member.session.end();
                 Ok(AfterRefusal::Standing(Standing::Gone))
             }
             // What was in the way left between the compares and the look. That cannot be; asking again is right all the same.

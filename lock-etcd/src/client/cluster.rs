@@ -39,6 +39,9 @@ pub(crate) struct Cluster {
     breakers: Vec<CircuitBreaker<Failure>>,
     /// Whether somebody was told of an old version.
     warned: AtomicBool,
+    /// What a test opens first, instead of connections to members.
+    #[cfg(test)]
+    prepared: lock_core::sync::Mutex<std::collections::VecDeque<Channel>>,
 }
 
 impl Cluster {
@@ -64,7 +67,15 @@ impl Cluster {
         let longest = config.connect_timeout / 2;
         let breaker = || CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(longest);
         let breakers = config.endpoints.iter().map(|_| breaker()).collect();
-        Ok(Self { config, options, first: AtomicUsize::new(0), breakers, warned: AtomicBool::new(false) })
+        Ok(Self {
+            config,
+            options,
+            first: AtomicUsize::new(0),
+            breakers,
+            warned: AtomicBool::new(false),
+            #[cfg(test)]
+            prepared: lock_core::sync::Mutex::default(),
+        })
     }
 
     /// Opens a connection to a member on the current runtime. The caller bounds the time.
@@ -73,7 +84,11 @@ impl Cluster {
     /// after all others; the next one starts when one fails, or is silent for a moment, which it is as well while it has to wait for its
     /// turn. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
     /// for ever, those that failed are asked again: a cluster that has no leader may have one soon.
-    pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Channel, Failure> {
+    pub(super) async fn open_channel(&self, keeper: &Keeper) -> Result<Channel, Failure> {
+        #[cfg(test)]
+        if let Some(channel) = self.prepared.lock().pop_front() {
+            return Ok(channel);
+        }
         let (first, count) = (self.first.load(Ordering::Relaxed), self.config.endpoints.len());
         let (away, there): (Vec<_>, Vec<_>) = (0..count)
             .map(|i| (first + i) % count)
@@ -116,6 +131,12 @@ impl Cluster {
                 () = keeper.sleep_until(keeper.now() + HEAD_START) => next = waiting.next(),
             }
         }
+    }
+
+    /// The next connection that is opened is to this channel, which a test has made.
+    #[cfg(test)]
+    pub(super) fn prepare(&self, channel: Channel) {
+        self.prepared.lock().push_back(channel);
     }
 
     /// Tries another member first from now on.
@@ -189,7 +210,7 @@ mod tests {
         let (cluster, keeper) = (Cluster::new(Arc::new(config)).unwrap(), Keeper::start().unwrap());
         let (began, mut tries) = (Instant::now(), 0);
         while began.elapsed() < TRYING {
-            assert!(cluster.open(&keeper).await.is_err());
+            assert!(cluster.open_channel(&keeper).await.is_err());
             tries += 1;
         }
         let seconds = began.elapsed().as_secs() + 1;

@@ -2,9 +2,9 @@
 
 mod channel;
 mod cluster;
-mod connection;
+mod connections;
+mod connector;
 mod hedge_budget;
-mod pool;
 mod retry;
 mod tls;
 
@@ -13,7 +13,10 @@ use std::{future::Future, sync::Arc, time::Duration};
 use etcd_client::{DeleteResponse, Txn, TxnResponse};
 use lock_core::Keeper;
 
-use self::{channel::Channel, connection::Connection, pool::ConnectionPool};
+use self::{
+    channel::Channel,
+    connections::{Connection, Connections},
+};
 pub(crate) use self::{cluster::Cluster, retry::Outcome};
 use crate::error::Failure;
 
@@ -30,20 +33,20 @@ use crate::error::Failure;
 ///   twice, or late. If there is no other, the member is asked how it is over the same connection: one that has ended
 ///   without a word to the request is noticed by that. A connection that broke, or did not answer in time, gets no more requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Client(Arc<ConnectionPool>);
+pub(crate) struct Client(Arc<Connections>);
 
 impl Client {
     /// No connection is opened yet.
     pub(crate) fn new(cluster: Arc<Cluster>, keeper: Keeper) -> Self {
-        Self(Arc::new(ConnectionPool::new(cluster, keeper)))
+        Self(Arc::new(Connections::new(cluster, keeper)))
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
-        &self.0.cluster
+        self.0.cluster()
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {
-        &self.0.keeper
+        self.0.keeper()
     }
 
     /// Logs what many sessions and streams meet at once in one line: see [`lock_core::LogThrottle::note`].
@@ -57,7 +60,7 @@ impl Client {
     /// Safe to drop. The transaction may have been carried out.
     pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Outcome<TxnResponse> {
         self.0
-            .send_within(self.0.cluster.config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
+            .send_within(self.0.cluster().config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
             .await
     }
 
@@ -67,7 +70,7 @@ impl Client {
     /// Safe to drop. The request may have been carried out.
     pub(crate) async fn delete(&self, key: &[u8]) -> Outcome<DeleteResponse> {
         self.0
-            .send_within(self.0.cluster.config.command_timeout, |channel| {
+            .send_within(self.0.cluster().config.command_timeout, |channel| {
                 Arc::clone(channel).delete(key.to_vec())
             })
             .await
@@ -97,7 +100,7 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.0.send_within(self.0.cluster.config.command_timeout, request).await
+        self.0.send_within(self.0.cluster().config.command_timeout, request).await
     }
 
     /// The same with another time limit.
@@ -116,13 +119,13 @@ impl Client {
     /// The connection of this runtime, to keep a stream on it.
     pub(crate) async fn connection(&self) -> Result<ConnectionHandle, Failure> {
         let (connection, channel) = self.0.connect().await?;
-        Ok(ConnectionHandle { pool: Arc::clone(&self.0), connection, channel })
+        Ok(ConnectionHandle { connections: Arc::clone(&self.0), connection, channel })
     }
 }
 
 /// A connection with a stream on it.
 pub(crate) struct ConnectionHandle {
-    pool: Arc<ConnectionPool>,
+    connections: Arc<Connections>,
     connection: Arc<Connection>,
     pub(crate) channel: Arc<Channel>,
 }
@@ -130,6 +133,6 @@ pub(crate) struct ConnectionHandle {
 impl ConnectionHandle {
     /// The member cannot be used: another one is tried first the next time.
     pub(crate) fn fail(&self) {
-        self.pool.fail(&self.connection, &self.channel);
+        self.connections.fail(&self.connection, &self.channel);
     }
 }

@@ -12,7 +12,10 @@ use std::{
 use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, BootTime};
 
-use super::{channel::Channel, connection::Connection, pool::ConnectionPool};
+use super::{
+    channel::Channel,
+    connections::{Connection, Connections},
+};
 use crate::error::{Cause, Failure};
 
 /// A request may be sent so often beside one that is not answered, while the [budget](super::hedge_budget::HedgeBudget) lasts.
@@ -32,10 +35,10 @@ pub(crate) struct Outcome<T> {
     pub(crate) unanswered: bool,
 }
 
-impl ConnectionPool {
+impl Connections {
     /// Makes a request within `limit`, and the time that it takes to open a connection.
     pub(super) async fn send_within<T, F>(
-        self: &Arc<Self>,
+        &self,
         limit: Duration,
         request: impl Fn(&Arc<Channel>) -> F + Send + Sync,
     ) -> Outcome<T>
@@ -43,7 +46,7 @@ impl ConnectionPool {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let keeper = &self.keeper;
+        let keeper = self.keeper();
         let target = match self.open_connection() {
             Some(target) => target,
             // Boxed, as what follows a failure is: whatever is rare is not carried by every request.
@@ -74,7 +77,7 @@ impl ConnectionPool {
     /// Goes on with a request whose first try has failed or is not answered: sends it again, also beside the first, until `limit`
     /// after it was sent.
     async fn retry<T, F>(
-        self: &Arc<Self>,
+        &self,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
         (connection, channel): (Arc<Connection>, Arc<Channel>),
         first: impl Future<Output = (Result<T, Failure>, Target)> + Send,
@@ -85,9 +88,9 @@ impl ConnectionPool {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let keeper = &self.keeper;
+        let keeper = self.keeper();
         let end = sent + limit;
-        let mut hedges = if self.cluster.config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
+        let mut hedges = if self.cluster().config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
         let mut next_hedge = sent + limit / (MAX_HEDGES + 1);
         let (mut unanswered, mut elsewhere) = (false, false);
         // How many have begun to be sent, and how many of those have ended: one that still waits for a connection does not count.
@@ -153,23 +156,16 @@ impl ConnectionPool {
     /// is given something else (seen with hyper 1.12, once in 100 to 300 times on a busy machine). Then that fails at once, and is
     /// sent again. A member that is only slow is asked for nothing that changes anything.
     async fn probe(&self, channel: &Channel, from: BootTime) {
-        self.keeper.sleep_until(from).await;
+        self.keeper().sleep_until(from).await;
         if self.hedges.spend() {
             // What there is to learn from it is learned by those who wait.
             let _ = channel.client().maintenance_client().status().await;
         }
     }
 
-    /// The connection of this runtime, if it is open.
-    fn open_connection(self: &Arc<Self>) -> Option<(Arc<Connection>, Arc<Channel>)> {
-        let connection = self.connection();
-        let channel = Arc::clone(connection.open_channel()?);
-        Some((connection, channel))
-    }
-
     /// One more try, not before `from`.
     async fn attempt<T, F>(
-        self: &Arc<Self>,
+        &self,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
         from: BootTime,
         begun: &AtomicU32,
@@ -177,7 +173,7 @@ impl ConnectionPool {
     where
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.keeper.sleep_until(from).await;
+        self.keeper().sleep_until(from).await;
         let (connection, channel) = match self.connect().await {
             Ok(target) => target,
             Err(failure) => return (Err(failure), None),
@@ -199,11 +195,8 @@ impl ConnectionPool {
     }
 
     /// A connection. A cluster that has no leader may have one soon.
-    async fn connect_within(
-        self: &Arc<Self>,
-        limit: Duration,
-    ) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
-        let keeper = &self.keeper;
+    async fn connect_within(&self, limit: Duration) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
+        let keeper = self.keeper();
         let end = keeper.now() + limit;
         loop {
             match self.connect().await {

@@ -149,16 +149,16 @@ impl WatchHub {
         state.watch(key);
     }
 
-    /// A session is over, and with it all that it kept alive.
-    fn session_ended(&self, session: &Session) {
+    /// A session is over, and with it these entries, which it kept alive.
+    fn session_ended(&self, session: &Session, entries: &[EntryId]) {
         if let Some(key) = session.key() {
             let mut state = self.lock();
             state.sessions.remove(key);
             state.drop_if_unused(key);
         }
-        for entry in session.end() {
-            self.notifier.send(entry, Hint::Changed);
-            self.notifier.alarm(entry);
+        for entry in entries {
+            self.notifier.send(*entry, Hint::Changed);
+            self.notifier.alarm(*entry);
         }
     }
 
@@ -280,10 +280,10 @@ impl WatchHub {
         if let Some((session, revision)) = of_session {
             // At once: to ask for the lease takes a round trip, and the next entry is admitted meanwhile.
             if session.ends_with_its_key(revision) {
-                self.session_ended(&session);
+                session.end();
+            } else {
+                session.mark_doubtful();
             }
-            // Then its task finds it over.
-            session.mark_doubtful();
         }
     }
 
@@ -317,8 +317,8 @@ impl SessionObserver for WatchHub {
         self.watch_session(session);
     }
 
-    fn ended(&self, session: &Session) {
-        self.session_ended(session);
+    fn ended(&self, session: &Session, entries: &[EntryId]) {
+        self.session_ended(session, entries);
     }
 }
 

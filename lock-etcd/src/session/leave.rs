@@ -9,11 +9,7 @@ use std::sync::Arc;
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{
-    member::{Member, Session},
-    pool::Pool,
-    revoke::revoke,
-};
+use super::{member::Member, pool::Pool, revoke::revoke, session::Session};
 use crate::{
     client::Client,
     error::{Cause, Failure, misunderstood},
@@ -95,7 +91,7 @@ impl Session {
             (false, Some(TxnOpResponse::Get(found))) => {
                 let found = found.kvs().first().map_or(0, KeyValue::mod_revision);
                 if found < set_at {
-                    self.abandon();
+                    self.end();
                     let message = "the tombstone of an entry is gone: its session is over";
                     return Err(Failure::new(Kind::Unavailable, message).at(config));
                 }

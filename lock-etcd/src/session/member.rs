@@ -3,15 +3,13 @@
 use std::{fmt, sync::Arc};
 
 use lock_core::{
-    BootTime, Entry,
+    BootTime, Entry, EntryId,
+    session_pool::PooledMember,
     sync::{Mutex, MutexGuard},
 };
 
-use super::{session, tombstones::Tombstone};
+use super::{session::Session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
-
-/// A session of entries.
-pub(crate) type Session = session::Session<Member>;
 
 /// An entry of ours, from before its first request until it is known to be gone.
 pub(crate) struct Member {
@@ -55,17 +53,11 @@ impl State {
 }
 
 impl Member {
-    /// Under a key that is `prefix` and a number.
-    pub(super) fn new(
-        entry: &Entry,
-        (prefix, number): (Vec<u8>, u32),
-        tombstone: Option<Tombstone>,
-        keys: Keys,
-        session: Arc<Session>,
-        now: BootTime,
-    ) -> Self {
-        let begins = prefix.len();
-        let mut key = prefix;
+    /// Takes a key and a tombstone, which no other member of the session has.
+    pub(crate) fn new(entry: &Entry, keys: Keys, session: &Arc<Session>, now: BootTime) -> Self {
+        let mut key = keys.entry_prefix(entry.claim, session.lease()).into_bytes();
+        let (number, tombstone) = session.take_key(&key);
+        let begins = key.len();
         key.extend_from_slice(number.to_string().as_bytes());
         let number = (begins, number);
         let state = State {
@@ -84,13 +76,13 @@ impl Member {
             number,
             tombstone,
             keys,
-            session,
+            session: Arc::clone(session),
             state: Mutex::new(state),
         }
     }
 
     /// The prefix of its key, and the number behind it.
-    pub(super) fn key_number(&self) -> (&[u8], u32) {
+    fn key_number(&self) -> (&[u8], u32) {
         let (begins, number) = self.number;
         (&self.key[..begins], number)
     }
@@ -160,7 +152,7 @@ impl Member {
     }
 
     /// Lets another member have its key and its tombstone, if no delete of it can arrive any more. From then on none is sent.
-    pub(super) fn release_key(&self) -> bool {
+    fn release_key(&self) -> bool {
         let mut state = self.lock();
         state.key_released = state.unanswered_deletes == 0;
         state.key_released
@@ -203,54 +195,33 @@ impl Member {
         (state.unanswered_creates == 0).then_some(state.token)
     }
 
-    /// Whether its time is over, so that it has to be removed.
-    pub(super) fn is_overdue(&self, now: BootTime) -> bool {
-        now >= self.lock().expires
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 }
 
-impl Session {
-    /// A new member, which has a slot, a key of its own and a tombstone of its own.
-    pub(crate) fn add_member(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
-        let prefix = keys.entry_prefix(entry.claim, self.lease()).into_bytes();
-        let mut state = self.lock();
-        let number = match state.key_numbers.get_mut(&prefix) {
-            Some(numbers) => numbers.take(),
-            None => state.key_numbers.entry(prefix.clone()).or_default().take(),
-        };
-        let tombstone = self.key().is_some().then(|| state.tombstones.take());
-        let member = Arc::new(Member::new(entry, (prefix, number), tombstone, keys, Arc::clone(self), now));
-        state.members.insert(entry.id, Arc::clone(&member));
-        member
+impl PooledMember for Member {
+    type Session = Session;
+
+    fn id(&self) -> EntryId {
+        self.entry.id
     }
 
-    /// A member gives back its slot; and its key and its tombstone, if nothing can delete the one or set the other any more.
-    pub(super) fn remove_member(&self, member: &Arc<Member>, now: BootTime) {
-        let mut state = self.lock();
-        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            state.members.remove(&member.entry.id);
-            state.slots.release(now);
-            if !member.release_key() {
-                state.slots.lose();
-                return;
-            }
-            if let Some(tombstone) = member.tombstone {
-                state.tombstones.give_back(tombstone);
-            }
-            let (prefix, number) = member.key_number();
-            if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
-                state.key_numbers.remove(prefix);
-            }
+    fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    fn is_overdue(&self, now: BootTime) -> bool {
+        now >= self.lock().expires
+    }
+
+    fn give_back(&self) -> bool {
+        let released = self.release_key();
+        if released {
+            let (prefix, number) = self.key_number();
+            self.session.give_back_key(prefix, number, self.tombstone);
         }
-    }
-
-    /// Whether a member has this key.
-    pub(super) fn has_key(&self, key: &[u8]) -> bool {
-        self.lock().members.values().any(|member| member.key == key)
+        released
     }
 }
 
@@ -268,7 +239,7 @@ impl fmt::Debug for Member {
 mod tests {
     use std::time::Duration;
 
-    use lock_core::{Claim, EntryId, LockName};
+    use lock_core::{Claim, LockName};
 
     use super::*;
 
@@ -279,12 +250,11 @@ mod tests {
     }
 
     /// Under a lease of 12 s.
-    fn member() -> (Arc<Session>, Arc<Member>) {
+    fn member() -> (Arc<Session>, Member) {
         let session = Arc::new(Session::new(1, s(12), START, Some((b"s".to_vec(), 7))));
         let name = LockName::new("job").unwrap();
         let entry = Entry::new(name, EntryId::new(1), Claim::mutex(), s(10));
-        let keys = Keys::new("", &entry.name);
-        let member = session.add_member(&entry, keys, START);
+        let member = Member::new(&entry, Keys::new("", &entry.name), &session, START);
         (session, member)
     }
 

@@ -1,6 +1,6 @@
 //! [`Sessions`]: the leases that keep our entries alive, and the entries under each.
 //!
-//! One lease for each ttl, shared by at most [`MAX_SLOTS`](pool::MAX_SLOTS) entries and kept alive on the keeper. An entry
+//! One lease for each ttl, shared by the entries of a [pool](lock_core::session_pool) and kept alive on the keeper. An entry
 //! whose lease is not to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared
 //! lease keeps alive beyond its time is taken away here: see [`task`].
 
@@ -9,29 +9,22 @@ mod member;
 mod numbers;
 mod observer;
 mod open;
+mod owner;
 mod pool;
 mod reap;
 mod revoke;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
-mod slots;
 mod task;
 mod tombstones;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use lock_core::{Entry, EntryId};
+use lock_core::{Entry, EntryId, session_pool};
 
-use self::pool::Pool;
-pub(crate) use self::{
-    leave::delete,
-    member::{Member, Session},
-    observer::SessionObserver,
-};
-use crate::{client::Client, error::Failure};
-
-/// How long a tombstone in this process keeps out an entry that left while a create of it was in doubt.
-const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
+use self::pool::{Pool, class};
+pub(crate) use self::{leave::delete, member::Member, observer::SessionObserver, session::Session};
+use crate::{client::Client, error::Failure, keys::Keys};
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
@@ -43,30 +36,33 @@ impl Sessions {
 
     /// The member that an entry becomes, where nothing has to be asked for that: there is a slot under a shared lease.
     pub(crate) fn reserve(&self, entry: &Entry) -> Option<Arc<Member>> {
-        let mut registry = self.0.lock();
-        if !entry.renew || registry.members.contains_key(&entry.id) {
+        if !entry.renew {
             return None;
         }
-        registry.reserve(entry, &self.0.prefix, self.0.keeper.now())
+        self.0.sessions.try_join(entry.id, class(entry.ttl), 0, |session| self.new_member(entry, session))
     }
 
-    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died:
-    /// with another one it would be another entry (PR26).
+    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died, with
+    /// another one it would be another entry (PR26), or if it left for good.
     pub(crate) async fn join(&self, entry: &Entry) -> Result<Option<Arc<Member>>, Failure> {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         if entry.renew {
-            return open::reserve(&self.0, entry).await.map(Some);
+            let make = |session: &Arc<Session>| self.new_member(entry, session);
+            return session_pool::join(&self.0, entry.id, class(entry.ttl), 0, make).await;
         }
         let session = open::open_private(&self.0, entry.ttl).await?;
-        let now = self.0.keeper.now();
-        Ok(Some(self.0.lock().add_member(entry, &self.0.prefix, &session, now)))
+        Ok(Some(self.0.sessions.add_private(self.new_member(entry, &session))))
+    }
+
+    fn new_member(&self, entry: &Entry, session: &Arc<Session>) -> Member {
+        Member::new(entry, Keys::new(&self.0.prefix, &entry.name), session, self.0.keeper.now())
     }
 
     /// The member that an entry is.
     pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
-        self.0.lock().members.get(&entry).cloned()
+        self.0.sessions.find(entry)
     }
 
     /// Takes note that a member is not in the store. If a create may still be in flight, the leave that follows handles it.
@@ -104,8 +100,7 @@ impl Sessions {
     /// If it is not known to be done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
         if in_doubt {
-            let until = self.0.keeper.now() + entry.ttl.max(TOMBSTONE_TTL);
-            self.0.lock().tombstones.insert(entry.id, until);
+            self.0.sessions.add_tombstone(entry.id, entry.ttl);
         }
         match self.find(entry.id) {
             Some(member) => self.0.remove_entry(&member, in_doubt).await,
@@ -115,12 +110,7 @@ impl Sessions {
 
     /// Ends the sessions that nobody has a slot in, and waits until nothing is left of them, nor of any other lease that is over.
     pub(crate) async fn give_back(&self) {
-        let openings: Vec<_> =
-            self.0.lock().classes.values().filter_map(|class| class.opening.clone()).collect();
-        for mut opening in openings {
-            // If it fails there is no session.
-            let _ = opening.wait_for(Option::is_some).await;
-        }
+        self.0.sessions.until_opened().await;
         task::end_idle(&self.0);
         let mut revoking = self.0.revoking.subscribe();
         // The sender lives as long as we do.
@@ -129,23 +119,12 @@ impl Sessions {
 
     /// Whether an entry left for good while a create of it was in doubt.
     pub(crate) fn has_tombstone(&self, entry: EntryId) -> bool {
-        let now = self.0.keeper.now();
-        let mut registry = self.0.lock();
-        if registry.tombstones.is_empty() {
-            return false;
-        }
-        registry.tombstones.retain(|_, until| *until > now);
-        registry.tombstones.contains_key(&entry)
+        self.0.sessions.has_tombstone(entry)
     }
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let registry = self.0.lock();
-        let sessions: usize = registry.classes.values().map(|class| class.sessions.len()).sum();
-        f.debug_struct("Sessions")
-            .field("sessions", &sessions)
-            .field("members", &registry.members.len())
-            .finish()
+        self.0.sessions.fmt(f)
     }
 }

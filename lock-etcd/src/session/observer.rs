@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::member::Session;
+use lock_core::EntryId;
+
+use super::session::Session;
 
 /// Told when shared sessions begin and end.
 pub(crate) trait SessionObserver: Send + Sync {
     /// A session was opened.
     fn opened(&self, session: &Arc<Session>);
 
-    /// A session is over, and with it all that it kept alive.
-    fn ended(&self, session: &Session);
+    /// A session is over, and with it these entries, which it kept alive.
+    fn ended(&self, session: &Session, entries: &[EntryId]);
 }

@@ -3,14 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
-use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, Entry, SystemEntropy};
-use tokio::sync::watch;
+use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 
 use super::{
-    member::{Member, Session},
-    pool::{OpenTask, Pool, SessionClass, seconds},
+    pool::{Pool, class},
     reap::REVOKE_FOR,
-    task,
+    session::Session,
 };
 use crate::{
     client::Outcome,
@@ -18,66 +16,18 @@ use crate::{
     keys,
 };
 
-/// Makes an entry a member under a shared lease, which is opened if need be.
-pub(super) async fn reserve(pool: &Arc<Pool>, entry: &Entry) -> Result<Arc<Member>, Failure> {
-    let seconds = seconds(entry.ttl);
-    loop {
-        let mut opening = {
-            let mut registry = pool.lock();
-            if let Some(member) = registry.reserve(entry, &pool.prefix, pool.keeper.now()) {
-                return Ok(member);
-            }
-            let class = registry.classes.entry(seconds).or_default();
-            match &class.opening {
-                Some(opening) => opening.clone(),
-                None => open_shared(pool, class, seconds),
-            }
-        };
-        let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
-        match opened {
-            Ok(Some(Err(failure))) => return Err(failure),
-            Ok(_) => {}
-            // The task was dropped.
-            Err(_) => {
-                pool.lock().classes.entry(seconds).or_default().opening = None;
-                return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
-            }
-        }
-    }
-}
-
-/// Opens a session on the keeper, so that nobody waits for a runtime of somebody else.
-fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u64) -> OpenTask {
-    let (done, opening) = watch::channel(None);
-    class.opening = Some(opening.clone());
-    let pool_for_task = Arc::downgrade(pool);
-    pool.keeper.spawn(async move {
-        let Some(pool) = pool_for_task.upgrade() else { return };
-        let opened = open(&pool, Duration::from_secs(seconds), true).await.map(Arc::new);
-        let mut registry = pool.lock();
-        let class = registry.classes.entry(seconds).or_default();
-        class.opening = None;
-        if let Ok(session) = &opened {
-            class.sessions.push(Arc::clone(session));
-        }
-        drop(registry);
-        if let Ok(session) = &opened {
-            pool.observer.opened(session);
-            task::start(&pool, Arc::clone(session), seconds);
-        }
-        // Nobody may wait for it any more.
-        let _ = done.send(Some(opened));
-    });
-    opening
+/// Opens a session for the entries of one class, on the runtime of the caller: the keeper.
+pub(super) async fn open_shared(pool: &Pool, class: Duration) -> Result<Arc<Session>, Failure> {
+    open(pool, class, true).await.map(Arc::new)
 }
 
 /// Opens a session for one entry, on the caller's runtime.
-pub(super) async fn open_private(pool: &Arc<Pool>, ttl: Duration) -> Result<Arc<Session>, Failure> {
-    open(pool, Duration::from_secs(seconds(ttl)), false).await.map(Arc::new)
+pub(super) async fn open_private(pool: &Pool, ttl: Duration) -> Result<Arc<Session>, Failure> {
+    open(pool, class(ttl), false).await.map(Arc::new)
 }
 
 /// Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as the entry goes.
-async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, Failure> {
+async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failure> {
     let lease = fresh_lease();
     // Should the answer be lost, or nobody wait for it any more, there is a lease that nobody uses.
     let mut unused = UnusedLease { pool, lease: Some(lease), late: true };
@@ -155,7 +105,7 @@ fn fresh_lease() -> i64 {
 
 /// Gives back a lease that may have been granted, when it is dropped.
 struct UnusedLease<'a> {
-    pool: &'a Arc<Pool>,
+    pool: &'a Pool,
     lease: Option<i64>,
     /// A grant may still be carried out.
     late: bool,

@@ -2,15 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use lock_core::{
-    BackendErrorKind as Kind, BootTime, EntryId,
+    BackendErrorKind as Kind, BootTime,
+    session_pool::PooledSession,
     sync::{Mutex, MutexGuard},
     valid_until,
 };
@@ -18,7 +16,6 @@ use tokio::sync::Notify;
 
 use super::{
     numbers::Numbers,
-    slots::Slots,
     tombstones::{Tombstone, Tombstones},
 };
 use crate::{
@@ -26,13 +23,13 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// One lease, and the members that it keeps alive: see [`Member`](super::member::Member).
+/// One lease, and what its members have of it, one at a time: keys and tombstones.
 ///
 /// ### To ensure correctness
 /// It may be relied on only from the *sending* of its last answered proof, a grant or a keep-alive (PR01, b01): that a
 /// transaction went through is none. Once the time that this gives is over it is never kept alive again (PR26).
 #[derive(Debug)]
-pub(crate) struct Session<M> {
+pub(crate) struct Session {
     lease: i64,
     granted: Duration,
     /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
@@ -45,29 +42,34 @@ pub(crate) struct Session<M> {
     /// Something suggests that it may be over: it is asked at once.
     doubted: AtomicBool,
     doubts: Notify,
-    state: Mutex<State<M>>,
+    ended: Notify,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
-pub(super) struct State<M> {
+struct State {
     proved: BootTime,
     dead: bool,
-    pub(super) slots: Slots,
-    pub(super) members: HashMap<EntryId, Arc<M>>,
-    pub(super) tombstones: Tombstones,
+    tombstones: Tombstones,
     /// Which numbers at the end of keys are taken, for each lock and claim.
-    pub(super) key_numbers: HashMap<Vec<u8>, Numbers>,
+    key_numbers: HashMap<Vec<u8>, Numbers>,
 }
 
-impl<M: Send + Sync> Session<M> {
+impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, opened) = key.map_or((None, 0), |(key, opened)| (Some(key), opened));
-        let (members, tombstones, key_numbers) = (HashMap::new(), Tombstones::default(), HashMap::new());
-        let state =
-            State { proved, dead: false, slots: Slots::new(proved), members, tombstones, key_numbers };
-        let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
-        let late_grant = None;
-        Self { lease, granted, late_grant, key, opened, doubted, doubts, state: Mutex::new(state) }
+        let (tombstones, key_numbers) = (Tombstones::default(), HashMap::new());
+        Self {
+            lease,
+            granted,
+            late_grant: None,
+            key,
+            opened,
+            doubted: AtomicBool::new(false),
+            doubts: Notify::new(),
+            ended: Notify::new(),
+            state: Mutex::new(State { proved, dead: false, tombstones, key_numbers }),
+        }
     }
 
     pub(crate) fn lease(&self) -> i64 {
@@ -98,7 +100,8 @@ impl<M: Send + Sync> Session<M> {
     }
 
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
-        self.lives(&self.lock(), now)
+        let state = self.lock();
+        !state.dead && now < self.deadline(&state)
     }
 
     /// Makes sure that its last proof is no older than `age`: asks for a new one if it is.
@@ -135,7 +138,7 @@ impl<M: Send + Sync> Session<M> {
             }
             Err(failure) => {
                 if failure.cause() == Cause::LeaseGone {
-                    self.lock().dead = true;
+                    self.end();
                 }
                 Err(failure)
             }
@@ -156,17 +159,15 @@ impl<M: Send + Sync> Session<M> {
         self.doubts.notified().await;
     }
 
-    /// Ends it. Returns the entries that it kept alive.
-    pub(crate) fn end(&self) -> Vec<EntryId> {
-        let mut state = self.lock();
-        state.dead = true;
-        state.members.keys().copied().collect()
+    /// Ends it: nothing may rely on it any more. The keeper does the rest at once.
+    pub(crate) fn end(&self) {
+        self.lock().dead = true;
+        self.ended.notify_one();
     }
 
-    /// Ends it, and has the keeper do the rest: something is gone that goes with the lease, or somebody deletes our keys.
-    pub(crate) fn abandon(&self) {
-        self.end();
-        self.mark_doubtful();
+    /// Ready when it was [ended](Self::end), also before the call.
+    pub(crate) async fn ended(&self) {
+        self.ended.notified().await;
     }
 
     /// Whether it is known to be over.
@@ -186,39 +187,45 @@ impl<M: Send + Sync> Session<M> {
         Some((key, self.opened))
     }
 
+    /// A number for a key with this prefix, and a tombstone, which no other member has. A lease of one entry has no tombstones.
+    pub(super) fn take_key(&self, prefix: &[u8]) -> (u32, Option<Tombstone>) {
+        let mut state = self.lock();
+        let number = match state.key_numbers.get_mut(prefix) {
+            Some(numbers) => numbers.take(),
+            None => state.key_numbers.entry(prefix.to_vec()).or_default().take(),
+        };
+        let tombstone = self.key.is_some().then(|| state.tombstones.take());
+        (number, tombstone)
+    }
+
+    /// Another member may have this number and this tombstone.
+    pub(super) fn give_back_key(&self, prefix: &[u8], number: u32, tombstone: Option<Tombstone>) {
+        let mut state = self.lock();
+        if let Some(tombstone) = tombstone {
+            state.tombstones.give_back(tombstone);
+        }
+        if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
+            state.key_numbers.remove(prefix);
+        }
+    }
+
     /// A tombstone of it was set, in this revision.
     pub(super) fn mark_tombstone_set(&self, tombstone: Tombstone, revision: i64) {
         self.lock().tombstones.mark_set(tombstone, revision);
     }
 
-    /// Takes a slot, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
-    pub(super) fn reserve(&self, capacity: usize, now: BootTime) -> bool {
-        let mut state = self.lock();
-        self.lives(&state, now) && state.slots.take(capacity, now)
-    }
-
-    pub(super) fn members(&self) -> Vec<Arc<M>> {
-        self.lock().members.values().cloned().collect()
-    }
-
-    /// Ends it if nobody has had a slot for so long. Then nobody gets one any more.
-    pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
-        let mut state = self.lock();
-        let close = state.slots.are_idle(idle, now);
-        state.dead |= close;
-        close
-    }
-
-    fn lives(&self, state: &State<M>, now: BootTime) -> bool {
-        !state.dead && now < self.deadline(state)
-    }
-
-    fn deadline(&self, state: &State<M>) -> BootTime {
+    fn deadline(&self, state: &State) -> BootTime {
         valid_until(state.proved, self.granted, self.granted)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<M>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+impl PooledSession for Session {
+    fn is_alive(&self, now: BootTime) -> bool {
+        self.is_alive(now)
     }
 }
 

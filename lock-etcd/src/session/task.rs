@@ -4,15 +4,15 @@
 //! away what should be dead (PR09): members whose own time is over, and keys that nobody knows.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
-use futures_util::future::join_all;
-use lock_core::{BootTime, excerpt};
+use lock_core::{BootTime, excerpt, session_pool::sweep};
 
-use super::{leave::delete, member::Session, pool::Pool};
+use super::{leave::delete, pool::Pool, session::Session};
 use crate::keys;
 
 /// How often members are looked at whose time may be over.
@@ -25,45 +25,57 @@ const INSPECT: u32 = 3;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
-pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
+pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, class: Duration) {
     let weak = Arc::downgrade(pool);
-    let mut task = SessionTask { due: session.proved() + session.granted() / 3, proofs: 0, session, seconds };
+    let due = session.proved() + session.granted() / 3;
+    let mut task = SessionTask { due, proofs: 0, session: Arc::clone(&session) };
     pool.keeper.spawn(async move {
-        while let Some(next) = task.round(&weak).await {
-            tokio::select! {
-                () = next => {}
-                () = task.session.until_doubtful() => {}
-            }
+        tokio::select! {
+            // At once, whatever is in flight: its members are told.
+            () = session.ended() => {}
+            () = task.run(&weak) => {}
+        }
+        if let Some(pool) = weak.upgrade() {
+            finish(&pool, &session, class);
         }
     });
 }
 
 struct SessionTask {
     session: Arc<Session>,
-    seconds: u64,
     /// When the next proof is to be asked for.
     due: BootTime,
     proofs: u32,
 }
 
 impl SessionTask {
+    /// Until the session is over.
+    async fn run(&mut self, pool: &Weak<Pool>) {
+        while let Some(next) = self.round(pool).await {
+            tokio::select! {
+                () = next => {}
+                () = self.session.until_doubtful() => {}
+            }
+        }
+    }
+
     /// Does what is due. What to wait for then, or `None` if the session is over.
     async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
         // The drop of the pool gives its leases back.
         let pool = pool.upgrade()?;
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
-        sweep(&pool, &session, now).await;
-        if !session.is_alive(now) || session.close_if_idle(IDLE.max(session.granted()), now) {
-            return self.finish(&pool);
+        if !session.is_alive(now) || pool.sessions.close_if_idle(&session, IDLE.max(session.granted())) {
+            return None;
         }
+        sweep(&pool, &session);
         if session.take_doubt() {
             self.due = now;
         }
         if now >= self.due {
             self.prove(&pool).await;
             if session.has_ended() {
-                return self.finish(&pool);
+                return None;
             }
         }
         Some(pool.keeper.sleep_until(self.due.min(pool.keeper.now() + SWEEP)))
@@ -91,26 +103,20 @@ impl SessionTask {
             }
         }
     }
-
-    fn finish(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
-        finish(pool, &self.session, self.seconds);
-        None
-    }
 }
 
 /// A session has ended: it is found no more, the entries that it kept alive are told, and its lease is revoked. Once.
-fn finish(pool: &Pool, session: &Arc<Session>, seconds: u64) {
-    let mut registry = pool.lock();
-    let Some(class) = registry.classes.get_mut(&seconds) else { return };
-    let Some(at) = class.sessions.iter().position(|known| Arc::ptr_eq(known, session)) else { return };
-    class.sessions.remove(at);
-    drop(registry);
-    pool.observer.ended(session);
+fn finish(pool: &Pool, session: &Arc<Session>, class: Duration) {
+    if !pool.sessions.remove(session, class) {
+        return;
+    }
     session.end();
+    let entries: Vec<_> = pool.sessions.members_of(session).iter().map(|member| member.entry.id).collect();
+    pool.observer.ended(session, &entries);
     let reaped = Arc::clone(session);
     // What stands under it must not live on.
     pool.reap(session.lease(), session.late_grant, move |pool| {
-        for member in reaped.members() {
+        for member in pool.sessions.members_of(&reaped) {
             pool.forget(&member);
         }
     });
@@ -118,31 +124,8 @@ fn finish(pool: &Pool, session: &Arc<Session>, seconds: u64) {
 
 /// Ends the sessions that nobody has a slot in.
 pub(super) fn end_idle(pool: &Pool) {
-    let now = pool.keeper.now();
-    let mut all = Vec::new();
-    for (seconds, class) in &pool.lock().classes {
-        all.extend(class.sessions.iter().map(|session| (*seconds, Arc::clone(session))));
-    }
-    for (seconds, session) in all {
-        if session.close_if_idle(Duration::ZERO, now) {
-            finish(pool, &session, seconds);
-        }
-    }
-}
-
-/// Removes members whose time is over: nothing refreshed them, and no leave came for them.
-async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
-    let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
-    for some in overdue.chunks(64) {
-        let left = join_all(some.iter().map(|member| pool.remove_entry(member, false))).await;
-        // What failed is tried again at the next look.
-        if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
-            tracing::debug!(
-                lease = format_args!("{:x}", session.lease()),
-                "an entry that is over is not gone yet: {failure}"
-            );
-            return;
-        }
+    for (session, class) in pool.sessions.close_idle() {
+        finish(pool, &session, class);
     }
 }
 
@@ -155,9 +138,11 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
     let Ok(answer) = asked.await else { return };
     let revision = answer.header().map_or(0, ResponseHeader::revision);
+    // Only now: an entry that came meanwhile was a member before its key was there.
+    let members = pool.sessions.members_of(session);
+    let known: HashSet<_> = members.iter().map(|member| member.key.as_slice()).collect();
     for key in answer.keys() {
-        // Looked up only now: an entry that came meanwhile was a member before its key was there.
-        if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
+        if !keys::is_entry(&pool.prefix, key) || known.contains(key.as_slice()) {
             continue;
         }
         let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));

@@ -3,10 +3,17 @@
 use std::time::{Duration, Instant};
 
 use etcd_client::MemberAddOptions;
-use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
+use lock_conformance::{Flow, Links, Newcomers, Proxy, ServerProcess, Way};
 use lock_core::sync::Mutex;
+use lock_test_servers::EtcdServer;
 
-use super::{Admin, Member, Witness, member::PATIENCE};
+use super::{
+    Admin, Witness,
+    member::{answers, member},
+};
+
+/// How long a cluster may take for what it does by itself, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A store of three servers. Clients reach each through a proxy, and so do the members each other.
 #[derive(Debug)]
@@ -17,7 +24,7 @@ pub(crate) struct Cluster {
 
 #[derive(Debug)]
 struct Node {
-    member: Member,
+    member: EtcdServer,
     /// For clients.
     front: Proxy,
     /// For the other members.
@@ -26,12 +33,12 @@ struct Node {
 
 /// A member of a cluster that has no say.
 #[derive(Debug)]
-pub(crate) struct Learner(Member);
+pub(crate) struct Learner(EtcdServer);
 
 impl Learner {
     /// Where clients find it: `host:port`.
     pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.0.client_port())
+        self.0.address()
     }
 }
 
@@ -45,7 +52,7 @@ impl Cluster {
             }
             let mut up = true;
             for i in 0..3 {
-                up &= cluster.members[i].member.answers(&cluster.admin(i)).await;
+                up &= answers(&cluster.members[i].member, &cluster.admin(i)).await;
             }
             if up {
                 return cluster;
@@ -58,7 +65,7 @@ impl Cluster {
     /// # Panics
     /// If the cluster does not take it, or it does not start.
     pub(crate) async fn add_learner(&self) -> Learner {
-        let mut member = Member::new("http");
+        let mut member = member("http");
         let url = format!("http://127.0.0.1:{}", member.peer_port());
         let (mut client, end) = (self.admin(0).client().await, Instant::now() + PATIENCE);
         // It takes nobody before its members have been connected for some seconds.
@@ -93,7 +100,7 @@ impl Cluster {
 
     /// An operator of one member, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
-        Admin::new(&format!("127.0.0.1:{}", self.members[i].member.client_port()), &self.prefix)
+        Admin::new(&self.members[i].member.address(), &self.prefix)
     }
 
     /// Which member leads, in the eyes of most.
@@ -157,23 +164,23 @@ impl Cluster {
 
     /// Ends a member at once.
     pub(crate) fn kill(&self, i: usize) {
-        self.members[i].member.kill();
+        self.members[i].member.process().kill();
     }
 
     /// Starts a member that is down, and returns when it answers.
     pub(crate) async fn restart(&self, i: usize) {
         self.members[i].member.launch();
-        assert!(self.members[i].member.answers(&self.admin(i)).await, "the port of a member was taken");
+        assert!(answers(&self.members[i].member, &self.admin(i)).await, "the port of a member was taken");
     }
 
     /// Stops a member without ending it.
     pub(crate) fn pause(&self, i: usize) {
-        self.members[i].member.pause();
+        self.members[i].member.process().running(ServerProcess::pause);
     }
 
     /// Lets it go on.
     pub(crate) fn resume(&self, i: usize) {
-        self.members[i].member.resume();
+        self.members[i].member.process().running(ServerProcess::resume);
     }
 
     /// The network between clients and a member.
@@ -209,8 +216,8 @@ impl Cluster {
 fn nodes() -> Vec<Node> {
     let mut nodes = Vec::new();
     for _ in 0..3 {
-        let member = Member::new("http");
-        let front = super::proxy(&format!("127.0.0.1:{}", member.client_port()));
+        let member = member("http");
+        let front = super::proxy(&member.address());
         let back = Proxy::start(([127, 0, 0, 1], member.peer_port()).into(), comes_from_isolated);
         nodes.push(Node { member, front, back });
     }

@@ -5,33 +5,24 @@ mod admin;
 mod by_url;
 mod cluster;
 mod member;
-mod process;
 mod requests;
 mod test_server;
 mod witness;
 
-use std::{env, net::ToSocketAddrs};
+use std::net::ToSocketAddrs;
 
 use lock_conformance::{Case, Proxy, ServerControl};
+use lock_test_servers::etcd::URL_VARIABLE;
+pub(crate) use lock_test_servers::etcd::url;
 
 pub(crate) use self::{
     admin::Admin,
     by_url::{NOT_OURS, ServerByUrl},
     cluster::Cluster,
-    member::Member,
     requests::{answered, quiet, requests, watch_streams},
     test_server::{TOKENS_ARE_REVISIONS, TestServer},
     witness::Witness,
 };
-
-/// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other
-/// data: every case keeps to a prefix of its own.
-pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_ETCD_URL";
-
-/// The server that [`URL_VARIABLE`] names.
-pub(crate) fn url() -> Option<String> {
-    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
-}
 
 /// A server for one case, and the URL that clients reach it by.
 ///

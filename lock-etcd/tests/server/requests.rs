@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use lock_test_servers::http_get;
 
 /// How often each method was called, as `KV/Txn`; of a stream, how many messages came on it.
 ///
@@ -62,12 +59,7 @@ pub(crate) async fn watch_streams(address: &str) -> u64 {
 }
 
 async fn metrics(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.expect("the server answers");
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("the server takes requests");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.expect("the server answers with a text");
-    text
+    http_get(address, "/metrics").await.expect("the server answers with a text")
 }
 
 /// Reads a line such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.

@@ -2,10 +2,16 @@
 
 use async_trait::async_trait;
 use etcd_client::TlsOptions;
-use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported, connections_to};
+use lock_conformance::{
+    Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported, connections_to,
+};
 use lock_core::{FencingToken, LockName};
+use lock_test_servers::EtcdServer;
 
-use super::{Admin, Member};
+use super::{
+    Admin,
+    member::{answers, member},
+};
 
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_REVISIONS: &str = "tokens are revisions of the store, which nobody can set";
@@ -20,7 +26,7 @@ pub(crate) struct TestServer {
     admin: Admin,
     /// Between the server and all its clients, for cases that cut them off.
     proxy: Option<Proxy>,
-    member: Member,
+    member: EtcdServer,
 }
 
 impl TestServer {
@@ -51,7 +57,7 @@ impl TestServer {
     }
 
     fn new(scheme: &'static str, prefix: &str, arguments: &[&str]) -> Self {
-        let mut member = Member::new(scheme);
+        let mut member = member(scheme);
         member.with(member.alone());
         member.with(arguments.iter().copied());
         let admin = Admin::new(&format!("{scheme}://127.0.0.1:{}", member.client_port()), prefix);
@@ -60,7 +66,7 @@ impl TestServer {
 
     async fn is_started(&self) -> bool {
         self.member.launch();
-        self.member.answers(&self.admin).await
+        answers(&self.member, &self.admin).await
     }
 
     /// The same server, behind a proxy that can cut its clients off.
@@ -92,12 +98,12 @@ impl TestServer {
 #[async_trait]
 impl ServerControl for TestServer {
     async fn kill(&self) -> Control {
-        self.member.kill();
+        self.member.process().kill();
         Ok(())
     }
 
     async fn stop(&self) -> Control {
-        self.member.stop().await;
+        self.member.process().stop("TERM").await;
         Ok(())
     }
 
@@ -106,7 +112,7 @@ impl ServerControl for TestServer {
             self.member.wipe();
         }
         self.member.launch();
-        while !self.member.answers(&self.admin).await {
+        while !answers(&self.member, &self.admin).await {
             // Another process that took the port meanwhile may give it back.
             self.member.launch();
         }
@@ -114,12 +120,12 @@ impl ServerControl for TestServer {
     }
 
     async fn pause(&self) -> Control {
-        self.member.pause();
+        self.member.process().running(ServerProcess::pause);
         Ok(())
     }
 
     async fn resume(&self) -> Control {
-        self.member.resume();
+        self.member.process().running(ServerProcess::resume);
         Ok(())
     }
 

@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use lock_core::{Keeper, LockName, settings::ConfigError};
+use lock_core::{Keeper, LockName, RuntimeSelector, settings::ConfigError};
 
 use super::foreign_holders::ForeignHolders;
 use crate::{
-    client::{Client, Endpoint, RuntimeSelector},
+    client::{Client, Endpoint},
     config::RedisConfig,
     connect_error::ConnectError,
     diagnosis,

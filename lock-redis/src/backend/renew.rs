@@ -7,7 +7,6 @@ use super::{
     arguments::{millis, mutex_flag, text},
     redis::Redis,
 };
-use crate::error::STORE;
 
 /// The most leases in one script. The server does nothing else while it runs: about a third of a millisecond.
 const RENEWALS_AT_ONCE: usize = 128;
@@ -40,18 +39,6 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
             })
             .collect(),
         // The failure is the same for each.
-        Err(error) => leases.iter().map(|_| Err(copy(&error))).collect(),
+        Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
     }
-}
-
-fn copy(error: &BackendError) -> BackendError {
-    let same = BackendError::new(STORE, error.kind().clone(), message(error));
-    if error.is_unsent() { same.unsent() } else { same }
-}
-
-/// What the error says, without the name of the store, which `BackendError` puts before it.
-fn message(error: &BackendError) -> String {
-    let shown = error.to_string();
-    let store = [STORE, ": "].concat();
-    shown.strip_prefix(&store).map_or_else(|| shown.clone(), str::to_owned)
 }

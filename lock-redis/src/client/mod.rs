@@ -3,13 +3,12 @@
 mod batcher;
 mod connect;
 mod connection;
+mod connector;
 mod endpoint;
 pub(crate) mod handshake;
-mod pool;
 mod reply_limit;
 mod role_check;
 mod run_script;
-mod runtime_selector;
 mod socket;
 mod tls_probe;
 mod unanswered_creates;
@@ -17,17 +16,19 @@ mod unanswered_creates;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId};
-use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
+use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, ConnectionPool, EntryId, RuntimeSelector};
+use redis::{Cmd, RedisResult, Value};
 
-pub(crate) use self::connection::DRIVER_SETUP;
+pub(crate) use self::connector::DRIVER_SETUP;
 pub(crate) use self::endpoint::Endpoint;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::reply_limit::ReplyLimit;
-pub(crate) use self::runtime_selector::RuntimeSelector;
 pub(crate) use self::socket::Socket;
 use self::{
-    batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script,
+    batcher::Submission,
+    connection::Connection,
+    connector::{CommandConnector, PooledCommands},
+    run_script::run_script,
     unanswered_creates::UnansweredCreates,
 };
 use crate::{
@@ -49,19 +50,20 @@ use crate::{
 ///   opens another.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    pool: Arc<ConnectionPool>,
+    pool: ConnectionPool<CommandConnector>,
     unanswered: Arc<UnansweredCreates>,
 }
 
 impl Client {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
-        Self { pool: Arc::new(ConnectionPool::new(endpoint, runtimes)), unanswered: Arc::default() }
+        let connector = Arc::new(CommandConnector::new(endpoint));
+        Self { pool: ConnectionPool::new(connector, runtimes), unanswered: Arc::default() }
     }
 
     /// `host:port`, for messages.
     pub(crate) fn server(&self) -> &str {
-        &self.pool.endpoint.address
+        &self.pool.connector().endpoint.address
     }
 
     /// Carries out a verb, alone or in a batch with others that are asked for on the same runtime.
@@ -71,11 +73,11 @@ impl Client {
     pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
             let checkout = self.connect().await?;
-            let mut pending = self.unanswered.begin(request.creates, &checkout.connection);
+            let mut pending = self.unanswered.begin(request.creates, &checkout.pooled);
             let answer = match checkout.connection.batcher.submit(request) {
                 Submission::SendNow(request, _until_answered) => {
                     pending.mark_sent_alone();
-                    let mut multiplexed = checkout.multiplexed.clone();
+                    let mut multiplexed = checkout.connection.multiplexed.clone();
                     let answer = run_script(&mut multiplexed, request.script(), &request.keys, &request.args);
                     checkout.exchange(answer).await
                 }
@@ -100,7 +102,8 @@ impl Client {
 
     /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for that.
     pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
-        let Some(connection) = self.unanswered.take_connection(entry) else { return };
+        let Some(pooled) = self.unanswered.take_connection(entry) else { return };
+        let Some(connection) = pooled.get() else { return };
         let mut delete = Cmd::new();
         delete.arg("DEL").arg(tombstone).set_no_response(true);
         let mut sending = Box::pin(connection.send_without_answer(delete));
@@ -153,42 +156,24 @@ impl Client {
     /// Safe to drop. The command may have been carried out.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
         let checkout = self.connect().await?;
-        let mut multiplexed = checkout.multiplexed.clone();
+        let mut multiplexed = checkout.connection.multiplexed.clone();
         let answer = checkout.exchange(multiplexed.send_packed_command(command)).await?;
         checkout.check(answer)
     }
 
     async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
-        let (endpoint, keeper) = (&*self.pool.endpoint, self.pool.keeper());
-        loop {
-            let connection = self.pool.connection();
-            match connection.opened(endpoint, keeper).await {
-                Ok(multiplexed) => {
-                    let answer_by = keeper.now() + endpoint.config.command_timeout;
-                    return Ok(Checkout {
-                        pool: &self.pool,
-                        connection,
-                        multiplexed,
-                        retire_at: None,
-                        answer_by,
-                    });
-                }
-                // The caller's runtime has no I/O driver: the loop takes the keeper's connection.
-                Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
-                Err(failure) => {
-                    self.pool.retire(&connection);
-                    return Err(failure.to_unsent());
-                }
-            }
-        }
+        let pool = &self.pool;
+        let (pooled, connection) = pool.connect(&()).await.map_err(|failure| failure.to_unsent())?;
+        let answer_by = pool.keeper().now() + pool.connector().endpoint.config.command_timeout;
+        Ok(Checkout { pool, pooled, connection, retire_at: None, answer_by })
     }
 }
 
 /// A connection that was taken from the pool for one call.
 struct Checkout<'a> {
-    pool: &'a ConnectionPool,
+    pool: &'a ConnectionPool<CommandConnector>,
+    pooled: Arc<PooledCommands>,
     connection: Arc<Connection>,
-    multiplexed: MultiplexedConnection,
     /// When the connection is retired if there is no answer.
     retire_at: Option<BootTime>,
     /// When the call has to be answered.
@@ -197,7 +182,7 @@ struct Checkout<'a> {
 
 impl Checkout<'_> {
     async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
-        let mut multiplexed = self.multiplexed.clone();
+        let mut multiplexed = self.connection.multiplexed.clone();
         let answer = self.exchange(run_script(&mut multiplexed, script, keys, args)).await?;
         self.check(answer)
     }
@@ -206,13 +191,13 @@ impl Checkout<'_> {
         &self,
         answer: impl Future<Output = RedisResult<Value>> + Send,
     ) -> Result<Value, BackendError> {
-        let (endpoint, keeper) = (&self.pool.endpoint, self.pool.keeper());
+        let (endpoint, keeper) = (self.endpoint(), self.pool.keeper());
         let mut answer = pin!(answer);
         let mut answered = None;
         if let Some(retire_at) = self.retire_at {
             answered = keeper.timeout_at(retire_at, answer.as_mut()).await;
             if answered.is_none() {
-                self.pool.retire(&self.connection);
+                self.pool.retire(&self.pooled);
             }
         }
         if answered.is_none() {
@@ -222,12 +207,12 @@ impl Checkout<'_> {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 // The connection's own task may not have noticed yet.
-                self.pool.role_check.mark_doubtful();
-                self.pool.retire(&self.connection);
+                self.pool.connector().role_check.mark_doubtful();
+                self.pool.retire(&self.pooled);
                 Err(error::broken(&endpoint.address, failure))
             }
             None => {
-                self.pool.retire(&self.connection);
+                self.pool.retire(&self.pooled);
                 let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
                 Err(BackendError::new(
                     STORE,
@@ -240,20 +225,24 @@ impl Checkout<'_> {
 
     fn check(&self, answer: Value) -> Result<Value, BackendError> {
         let Value::ServerError(refusal) = answer else { return Ok(answer) };
-        let error = error::refused(&self.pool.endpoint.address, &refusal);
+        let error = error::refused(&self.endpoint().address, &refusal);
         // A new connection logs in again.
         if refusal.code() == "NOAUTH" {
-            self.pool.retire(&self.connection);
+            self.pool.retire(&self.pooled);
         }
         self.retire_if_read_only(&error);
         Err(error)
     }
 
+    fn endpoint(&self) -> &Endpoint {
+        &self.pool.connector().endpoint
+    }
+
     /// A new connection may reach another server under the same name, one that takes writes.
     fn retire_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
-            self.pool.role_check.mark_doubtful();
-            self.pool.retire(&self.connection);
+            self.pool.connector().role_check.mark_doubtful();
+            self.pool.retire(&self.pooled);
         }
     }
 }

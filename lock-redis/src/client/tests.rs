@@ -67,7 +67,7 @@ fn the_database_the_prefix_and_the_client_name_are_the_configured_ones() {
 fn an_acl_user_does_what_it_may_and_no_more() {
     let server = Server::start();
     server.run("ACL SETUSER app on >pw ~lock:* &* -@all +set");
-    let client = client(&format!("redis://app:pw@127.0.0.1:{}", server.port));
+    let client = client(&format!("redis://app:pw@127.0.0.1:{}", server.port()));
     ask(&client, "SET lock:1 x").unwrap();
     for denied in ["GET lock:1", "SET other x"] {
         let error = ask(&client, denied).unwrap_err();
@@ -81,7 +81,7 @@ fn a_password_is_read_from_the_file_that_the_url_names() {
     server.run("ACL SETUSER app on >p%w ~* &* +@all");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "p%w\n").unwrap();
-    let url = format!("redis://app@127.0.0.1:{}?password_file={}", server.port, file.path().display());
+    let url = format!("redis://app@127.0.0.1:{}?password_file={}", server.port(), file.path().display());
     ask(&client(&url), "PING").unwrap();
     std::fs::write(file.path(), "p%x\n").unwrap();
     let error = refused(&client(&url), "PING");

@@ -11,7 +11,7 @@ use lock_core::{
     sync::{Mutex, MutexGuard},
 };
 
-use super::connection::Connection;
+use super::connector::PooledCommands;
 
 /// The creates that ended without an answer, until their entries have left.
 ///
@@ -27,7 +27,7 @@ use super::connection::Connection;
 #[derive(Debug)]
 pub(super) struct UnansweredCreates {
     /// By entry, the connection that its create was sent on. `None` if nothing can be known to arrive behind it.
-    connections: Mutex<HashMap<EntryId, Option<Weak<Connection>>>>,
+    connections: Mutex<HashMap<EntryId, Option<Weak<PooledCommands>>>>,
     /// The process that it was made in.
     pid: u32,
 }
@@ -37,17 +37,17 @@ impl UnansweredCreates {
     pub(super) fn begin<'a>(
         &'a self,
         creates: Option<EntryId>,
-        connection: &'a Arc<Connection>,
+        connection: &'a Arc<PooledCommands>,
     ) -> PendingCreate<'a> {
         PendingCreate { unanswered: self, creates, connection, sent_alone: false }
     }
 
     /// The connection on which commands that are sent now arrive behind every create of an entry that has left. Forgets the entry.
-    pub(super) fn take_connection(&self, entry: EntryId) -> Option<Arc<Connection>> {
+    pub(super) fn take_connection(&self, entry: EntryId) -> Option<Arc<PooledCommands>> {
         self.lock().remove(&entry)?.and_then(|connection| connection.upgrade())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Option<Weak<Connection>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Option<Weak<PooledCommands>>>> {
         self.connections.lock()
     }
 }
@@ -62,7 +62,7 @@ impl Default for UnansweredCreates {
 pub(super) struct PendingCreate<'a> {
     unanswered: &'a UnansweredCreates,
     creates: Option<EntryId>,
-    connection: &'a Arc<Connection>,
+    connection: &'a Arc<PooledCommands>,
     sent_alone: bool,
 }
 

@@ -10,18 +10,14 @@ use std::{mem, sync::Arc};
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_util::future::join;
 use lock_core::{
-    Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper,
+    Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper, RuntimeSelector,
     sync::{Mutex, MutexGuard},
 };
 use tokio::sync::oneshot;
 
 pub(crate) use self::subscriber::Subscriber;
 use self::{health::Health, subscriber::Evictions, subscription::Subscription};
-use crate::{
-    client::{Endpoint, RuntimeSelector},
-    error::Failure,
-    keys,
-};
+use crate::{client::Endpoint, error::Failure, keys};
 
 /// One [`Subscriber`] for each runtime on which a task has waited for a lock, so that a hint wakes its waiter on the
 /// runtime where it arrives; and the keeper's, which receives evictions too. Dropping it closes the connections.
@@ -42,7 +38,7 @@ impl Notifications {
     pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
         let (eviction_channel, alarms) = (keys::channel(&endpoint.config.prefix, "e"), Arc::default());
         let evictions = Evictions { channel: eviction_channel.clone(), alarms: Arc::clone(&alarms) };
-        let health = Arc::new(Health::new(&runtimes.keeper));
+        let health = Arc::new(Health::new(runtimes.keeper()));
         let keeper_subscriber = Subscriber::new(None, &endpoint, &runtimes, Some(evictions), &health);
         Self {
             endpoint,
@@ -100,10 +96,10 @@ impl Notifications {
     /// # Cancel safety
     /// Safe to drop.
     pub(crate) async fn problems(&self) -> Result<Vec<String>, Failure> {
-        let (endpoint, keeper) = (Arc::clone(&self.endpoint), self.runtimes.keeper.clone());
+        let (endpoint, keeper) = (Arc::clone(&self.endpoint), self.runtimes.keeper().clone());
         let channels = [self.keeper_subscriber.channel().to_vec(), self.eviction_channel.clone()];
         let (tell, told) = oneshot::channel();
-        self.runtimes.keeper.spawn(async move {
+        self.runtimes.keeper().spawn(async move {
             let limit = endpoint.config.connect_timeout;
             let asked =
                 keeper.timeout_at(keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;

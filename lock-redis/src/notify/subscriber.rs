@@ -16,7 +16,8 @@ use std::{
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt};
 use lock_core::{
-    BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, SystemEntropy, sync::Mutex,
+    BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, RuntimeSelector,
+    SystemEntropy, sync::Mutex,
 };
 use tokio::{
     runtime::{Handle, Id},
@@ -28,11 +29,7 @@ use super::{
     message::{self, Message},
     subscription::Subscription,
 };
-use crate::{
-    client::{Endpoint, RuntimeSelector},
-    error::Failure,
-    keys,
-};
+use crate::{client::Endpoint, error::Failure, keys};
 
 /// How often the mark of a process that may not publish is written: several times within its ttl.
 const MARK_INTERVAL: Duration = Duration::from_secs(20);
@@ -157,7 +154,7 @@ impl Subscriber {
             let listening = Abortable::new(
                 async move {
                     let _end_guard = end_guard;
-                    shared.run(&runtimes.keeper).await;
+                    shared.run(runtimes.keeper()).await;
                 },
                 registration,
             );
@@ -175,7 +172,7 @@ impl Subscriber {
             return;
         }
         let mut phase = self.shared.phase.subscribe();
-        let keeper = &self.runtimes.keeper;
+        let keeper = self.runtimes.keeper();
         let until = keeper.now() + self.shared.endpoint.config.command_timeout;
         // The waiter goes on in any case. The sender is in `self`, so the channel never closes.
         let _ = keeper.timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;

@@ -132,7 +132,7 @@ fn a_stopped_server_is_noticed_by_heartbeat_and_used_when_it_goes_on() {
 
 #[test]
 fn a_restarted_server_is_taken_back() {
-    let mut server = Server::start();
+    let server = Server::start();
     let notifications = notifications(&server.url());
     let (subscriber, mut hints) = listen(&notifications, 1);
     server.restart();
@@ -144,7 +144,8 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     let server = Server::start();
     server.run("ACL SETUSER app on >pw ~* resetchannels +@all");
     let nobody = Port::reserve();
-    for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port)] {
+    for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port())]
+    {
         // A wait for one of these limits would be far too long.
         let notifications = notifications(&format!("{url}?command_timeout=1h&connect_timeout=1h"));
         let started = Instant::now();

@@ -286,7 +286,7 @@ async fn a_server_that_forgets_the_scripts_at_any_time_fails_nobody() {
 
 #[tokio::test]
 async fn a_lost_connection_leaves_every_verb_of_a_batch_in_doubt() {
-    let mut server = Server::start();
+    let server = Server::start();
     let client = warm(&server).await;
     // What is sent from now on is read and not carried out.
     server.command::<()>("CLIENT PAUSE 60000 ALL");

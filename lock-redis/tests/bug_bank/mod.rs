@@ -1,7 +1,15 @@
 //! Bugs that locks on Redis have had, put between a client and the server, and the cases that have to find them. See
 //! `docs/bug-bank.md`.
 
-use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
@@ -50,6 +58,12 @@ const BUGS: &[OnRedis] = &[
         case: ("liveness", "waiters_look_again_when_their_notifications_come_back"),
         says: "the turn of a waiter who was told nothing: not within",
         make: |_| Arc::new(GoesOnWithoutALook),
+    },
+    OnRedis {
+        id: "b39",
+        case: ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
+        says: "bytes for a look among",
+        make: |_| Arc::new(ReadsTheWholeQueue::default()),
     },
 ];
 
@@ -181,6 +195,35 @@ impl Layer for GoesOnWithoutALook {
 #[test]
 fn b11_a_stream_that_goes_on_without_a_look_is_found() {
     is_found("b11");
+}
+
+/// At every tenth look of a client the whole queue is read. A waiter needs only those ahead that it waits for.
+#[derive(Debug, Default)]
+struct ReadsTheWholeQueue(AtomicUsize);
+
+#[async_trait]
+impl Layer for ReadsTheWholeQueue {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        // More often, the machine would be too busy for the looks themselves.
+        if step != Step::Create && self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(10) {
+            store.operator().queue(&entry.name).await?;
+        }
+        store.enter(entry, step, wait).await
+    }
+}
+
+/// It brings a crowd.
+mod alone {
+    #[test]
+    fn b39_a_waiter_that_reads_the_whole_queue_is_found() {
+        super::is_found("b39");
+    }
 }
 
 #[test]

@@ -1,35 +1,18 @@
 //! A server for each test, and clients of it.
 #![allow(dead_code)] // Each test file uses its own part.
 
-pub(crate) mod process;
+use std::time::Duration;
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
-use lock_conformance::Port;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, Entropy, Entry, EntryId,
     FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 use lock_redis::{Redis, RedisConfig};
+use lock_test_servers::{RedisServer, block_on};
 use redis::{FromRedisValue, RedisResult};
-use tempfile::TempDir;
-
-use self::process::{Process, Start};
-
-/// How long a server may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on a free port, without persistence. Dropping it kills it.
-pub(crate) struct Server {
-    /// There is always one, but while it is started again.
-    process: Option<Process>,
-    directory: TempDir,
-    port: Port,
-    arguments: Vec<String>,
-}
+pub(crate) struct Server(RedisServer);
 
 impl Server {
     pub(crate) fn start() -> Self {
@@ -38,42 +21,16 @@ impl Server {
 
     /// With more arguments on its command line.
     pub(crate) fn with(arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut server = Self { process: None, directory, port: Port::reserve(), arguments };
-        server.launch();
-        // A process that does not reserve ports may have taken this one.
-        while server.process.is_none() {
-            server.port = Port::reserve();
-            server.launch();
-        }
-        server
+        Self(block_on(RedisServer::start(arguments)))
     }
 
     /// Kills it, and starts it again on the same port, with nothing in it.
-    pub(crate) fn restart_empty(&mut self) {
-        self.process = None;
-        self.launch();
-        assert!(self.process.is_some(), "the server does not come back on port {}", self.port);
-    }
-
-    /// Has a process when it returns, unless somebody else has the port.
-    fn launch(&mut self) {
-        let process = Process::start(self.port.number(), self.directory.path(), &self.arguments);
-        let client = redis::Client::open(self.url()).unwrap();
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match process.look(&client) {
-                Start::Done => return self.process = Some(process),
-                Start::InVain => return,
-                Start::NotYet => assert!(Instant::now() < until, "no server:\n{}", process.log()),
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
+    pub(crate) fn restart_empty(&self) {
+        block_on(self.0.restart());
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        self.0.url()
     }
 
     /// A client with a keeper of its own, as another process would be.

@@ -28,11 +28,6 @@ impl Admin {
         Self { server, prefix: prefix.to_owned(), client_name: client_name.to_owned() }
     }
 
-    /// Where it sends its commands.
-    pub(crate) fn client(&self) -> &redis::Client {
-        &self.server
-    }
-
     /// Sends one command and gives its answer.
     ///
     /// # Panics

@@ -4,24 +4,15 @@ mod admin;
 mod by_url;
 mod own;
 
-use std::env;
-
 use lock_conformance::{Case, ServerControl};
+use lock_test_servers::redis::URL_VARIABLE;
+pub(crate) use lock_test_servers::redis::url;
 
 pub(crate) use self::{
     admin::Admin,
     by_url::{NOT_OURS, ServerByUrl},
     own::OwnServer,
 };
-
-/// Names a server to use instead of one of our own, as a service container is. It may hold other data: every case keeps
-/// to a prefix of its own.
-pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_REDIS_URL";
-
-/// The server that [`URL_VARIABLE`] names.
-pub(crate) fn url() -> Option<String> {
-    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
-}
 
 /// A server for one case, and the URL that clients reach it by.
 ///

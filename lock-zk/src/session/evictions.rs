@@ -45,7 +45,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
+fn notify_members(pool: &Weak<Pool>, session: &Arc<Session>, before: &Stat, now: &Stat, data: &[u8]) {
     let Some(pool) = pool.upgrade() else { return };
     if before.czxid == now.czxid && before.version == now.version {
         return;
@@ -53,7 +53,7 @@ fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Sta
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if pool.is_member_of(entry, session) => pool.notifier.alarm(entry),
+        Some(entry) if pool.sessions.is_member_of(entry, session) => pool.notifier.alarm(entry),
         Some(_) => {}
         None => pool.notify_members(session),
     }

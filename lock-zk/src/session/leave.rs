@@ -28,7 +28,7 @@ impl Pool {
             };
             match deleted {
                 Ok(was_there) => {
-                    self.forget(member);
+                    self.sessions.forget(member);
                     return Ok(was_there && !expired);
                 }
                 Err(failure) if failure.cause() != Cause::SessionGone => return Err(failure),
@@ -39,7 +39,7 @@ impl Pool {
         // ended itself.
         let over = self.keeper.timeout_at(began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
-            self.forget(member);
+            self.sessions.forget(member);
             return Ok(false);
         }
         let failure = Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet");

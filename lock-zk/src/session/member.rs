@@ -4,11 +4,12 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{
-    BootTime, Entry, FencingToken,
+    BootTime, Entry, EntryId, FencingToken,
+    session_pool::PooledMember,
     sync::{Mutex, MutexGuard},
 };
 
-use super::{session::Session, slots::size};
+use super::{capacity::size, session::Session};
 use crate::queue::Snapshot;
 
 /// Ready when the entry's own node was deleted or the connection ended. The server sends events in the order in which things happened.
@@ -54,7 +55,7 @@ pub(crate) struct OwnNode {
 }
 
 impl Member {
-    pub(super) fn new(entry: &Entry, lock_and_prefix: &str, session: Arc<Session>, now: BootTime) -> Self {
+    pub(super) fn new(entry: &Entry, lock_and_prefix: &str, session: &Arc<Session>, now: BootTime) -> Self {
         // No prefix has a `/`.
         let (lock, prefix) = lock_and_prefix.rsplit_once('/').unwrap_or_default();
         let state = State { expires: Some(now + entry.ttl), ..State::default() };
@@ -62,7 +63,7 @@ impl Member {
             entry: Arc::new(entry.clone()),
             lock: lock.to_owned(),
             prefix: prefix.to_owned(),
-            session,
+            session: Arc::clone(session),
             state: Mutex::new(state),
         }
     }
@@ -70,11 +71,6 @@ impl Member {
     /// The path of its node, up to the sequence.
     pub(crate) fn path_prefix(&self) -> String {
         format!("{}/{}", self.lock, self.prefix)
-    }
-
-    /// Its size in the transaction that ends the session.
-    pub(super) fn size(&self) -> usize {
-        size(self.lock.len() + 1 + self.prefix.len())
     }
 
     /// The path of a node in the same container.
@@ -213,13 +209,29 @@ impl Member {
         began
     }
 
-    /// Whether its time is over, so that it has to be removed.
-    pub(super) fn is_overdue(&self, now: BootTime) -> bool {
-        self.lock().expires.is_some_and(|end| now >= end)
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+impl PooledMember for Member {
+    type Session = Session;
+
+    fn id(&self) -> EntryId {
+        self.entry.id
+    }
+
+    fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Its size in the transaction that ends the session.
+    fn size(&self) -> usize {
+        size(self.lock.len() + 1 + self.prefix.len())
+    }
+
+    fn is_overdue(&self, now: BootTime) -> bool {
+        self.lock().expires.is_some_and(|end| now >= end)
     }
 }
 

@@ -1,16 +1,17 @@
 //! The sessions that keep entries alive.
 //!
-//! There is one session for each class of ttl, shared by as many entries as it has [slots] for, and driven by the keeper. A shared session
-//! also keeps entries alive whose own time is over; its [task] removes them.
+//! There is one session for each class of ttl, shared by the entries of a [pool](lock_core::session_pool) and driven by the keeper. A shared
+//! session also keeps entries alive whose own time is over; its [task] has them removed.
 
 mod base_nodes;
+mod capacity;
 mod evictions;
 mod heartbeat;
 mod leave;
 mod liveness;
 mod member;
-mod members;
 mod open;
+mod owner;
 mod pool;
 mod queue;
 mod read_permits;
@@ -20,9 +21,7 @@ mod reconnect;
 mod session;
 mod sessions;
 mod settings;
-mod slots;
 mod task;
-mod tombstones;
 mod ttl_class;
 
 pub(crate) use self::{

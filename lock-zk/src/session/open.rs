@@ -3,45 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use lock_core::{BackendErrorKind as Kind, ForkDetector};
-use tokio::sync::watch;
 
-use super::{
-    base_nodes::make_heartbeat_node,
-    evictions,
-    pool::{OpenTask, Pool, SessionClass},
-    session::Session,
-    task,
-};
+use super::{base_nodes::make_heartbeat_node, pool::Pool, session::Session};
 use crate::error::Failure;
 
 /// With fewer ticks, a session is never known to live.
 const LEAST_TICKS: u32 = 4;
-
-/// Opens a session on the keeper, which drives it from then on. Everything that needs one waits for the same task.
-pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration) -> OpenTask {
-    let (done, opening) = watch::channel(None);
-    class.opening = Some(opening.clone());
-    let pool_for_task = Arc::downgrade(pool);
-    pool.keeper.spawn(async move {
-        let Some(pool) = pool_for_task.upgrade() else { return };
-        // If this fails, nothing was created in any queue: for an entry, its request is *unsent*.
-        let opened = open_one(&pool, timeout).await.map_err(Failure::unsent);
-        let mut registry = pool.lock();
-        let class = registry.classes.entry(timeout).or_default();
-        class.opening = None;
-        if let Ok(session) = &opened {
-            class.sessions.push(Arc::clone(session));
-        }
-        drop(registry);
-        if let Ok(session) = &opened {
-            task::start(&pool, Arc::clone(session), timeout);
-            evictions::start(&pool, session);
-        }
-        // Perhaps nothing waits for it any more.
-        let _ = done.send(Some(opened));
-    });
-    opening
-}
 
 /// The process that first opened a session. The client polls its sockets on a thread of that process, which does not exist in a
 /// fork.
@@ -59,7 +26,8 @@ fn check_fork() -> Result<(), Failure> {
     .advised())
 }
 
-async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
+/// Opens a session on the current runtime, which has to be the keeper's: the client's tasks run there.
+pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
     check_fork()?;
     let sent = pool.keeper.now();
     let client = pool.ensemble.open(timeout).await?;

@@ -1,22 +1,14 @@
-//! [`Pool`]: all sessions of one backend, and their members.
+//! [`Pool`]: the sessions of one backend, and what they need.
 
-use std::{
-    collections::BTreeMap,
-    ptr,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use lock_core::{
-    EntryId, Keeper, Notifier,
-    sync::{Mutex, MutexGuard},
+    Keeper, Notifier,
+    session_pool::{SessionKind, SessionPool},
 };
-use tokio::sync::watch;
 use zookeeper_client::Acl;
 
-use super::{
-    member::Member, members::Members, session::Session, settings::SessionSettings, tombstones::Tombstones,
-};
+use super::{capacity::CAPACITY, member::Member, session::Session, settings::SessionSettings};
 use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys};
 
 /// What `Sessions` and the tasks on the keeper share.
@@ -29,26 +21,9 @@ pub(super) struct Pool {
     pub(super) keys: Keys,
     pub(super) keeper: Keeper,
     pub(super) notifier: Notifier,
-    registry: Mutex<Registry>,
+    /// Their class is the timeout that was asked for.
+    pub(super) sessions: SessionPool<Self>,
 }
-
-#[derive(Default)]
-pub(super) struct Registry {
-    /// By the timeout that was asked for.
-    pub(super) classes: BTreeMap<Duration, SessionClass>,
-    pub(super) members: Members,
-    pub(super) tombstones: Tombstones,
-}
-
-/// The sessions for which one timeout was asked.
-#[derive(Default)]
-pub(super) struct SessionClass {
-    pub(super) sessions: Vec<Arc<Session>>,
-    pub(super) opening: Option<OpenTask>,
-}
-
-/// The outcome of opening a session, for everything that waits for it.
-pub(super) type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
 
 impl Pool {
     pub(super) fn new(ensemble: Ensemble, acl: Vec<Acl>, keeper: Keeper) -> Arc<Self> {
@@ -60,33 +35,15 @@ impl Pool {
             ensemble,
             acl,
             keys,
+            sessions: SessionPool::new(keeper.clone(), CAPACITY),
             keeper,
             notifier: Notifier::default(),
-            registry: Mutex::default(),
         })
     }
 
-    /// Forgets a member that is not in the store and will not be.
-    pub(super) fn forget(&self, member: &Arc<Member>) {
-        let was_there = self.lock().members.remove(member);
-        if was_there {
-            member.session.release(member.size());
-        }
-    }
-
-    /// The entries that a session keeps alive.
-    pub(super) fn members_of(&self, session: &Session) -> Vec<Arc<Member>> {
-        self.lock().members.of(session)
-    }
-
-    /// Whether a session keeps an entry alive.
-    pub(super) fn is_member_of(&self, entry: EntryId, session: &Session) -> bool {
-        self.lock().members.get(entry).is_some_and(|member| ptr::eq(Arc::as_ptr(&member.session), session))
-    }
-
     /// Raises an alarm for all entries that a session keeps alive.
-    pub(super) fn notify_members(&self, session: &Session) {
-        for member in self.members_of(session) {
+    pub(super) fn notify_members(&self, session: &Arc<Session>) {
+        for member in self.sessions.members_of(session) {
             self.notifier.alarm(member.entry.id);
         }
     }
@@ -100,16 +57,17 @@ impl Pool {
             address: self.config.to_string().into(),
         }
     }
+}
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock()
-    }
+impl SessionKind for Pool {
+    type Session = Session;
+    type Member = Member;
+    type Failure = Failure;
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let registry = std::mem::take(self.registry.get_mut());
-        for session in registry.classes.into_values().flat_map(|class| class.sessions) {
+        for session in self.sessions.take_sessions() {
             // Dropping the last reference to the client closes the session.
             session.end();
         }

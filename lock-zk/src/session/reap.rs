@@ -68,8 +68,8 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     };
     if over {
         session.end_confirmed.send_replace(true);
-        for member in pool.members_of(session) {
-            pool.forget(&member);
+        for member in pool.sessions.members_of(session) {
+            pool.sessions.forget(&member);
         }
     }
     Ok(over)

@@ -32,7 +32,12 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// So the connection is used only after a write on it was answered: then the server has seen all that this session has seen. The write
 /// went through the current leader, or one before it, so the end of the session was moved where it counts: a server that follows another
 /// leader, or none, closes its connections.
-pub(super) async fn reconnect(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Session) {
+pub(super) async fn reconnect(
+    pool: &Weak<Pool>,
+    ensemble: &Ensemble,
+    keeper: &Keeper,
+    session: &Arc<Session>,
+) {
     tokio::select! {
         biased;
         () = session.ended() => {}
@@ -40,7 +45,7 @@ pub(super) async fn reconnect(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &K
     }
 }
 
-async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Session) {
+async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Arc<Session>) {
     let mut failures = 0;
     loop {
         match attach_once(ensemble, keeper, session).await {
@@ -48,7 +53,7 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 // A holder does not look after the watches that it had as a waiter, and a watch keeps its client alive.
                 if let Some(pool) = pool.upgrade() {
-                    pool.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
+                    pool.sessions.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
                 }
                 return session.switch_to(&client, attached);
             }

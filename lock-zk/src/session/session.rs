@@ -4,15 +4,13 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use lock_core::{
     BackendErrorKind as Kind, BootTime, Keeper, margin,
+    session_pool::PooledSession,
     sync::{Mutex, MutexGuard},
 };
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{
-    heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, settings::SessionSettings,
-    slots::Slots,
-};
+use super::{heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, settings::SessionSettings};
 use crate::{
     client::ReconnectingClient,
     error::{Cause, Failure},
@@ -55,9 +53,6 @@ struct State {
     /// A write was carried out on the current connection.
     connection_works: bool,
     heartbeat: Heartbeat,
-    slots: Slots,
-    /// Members whose time is over are being removed.
-    sweeping: bool,
     /// The last attempt to close it.
     attempt: Option<CloseAttempt>,
     /// It may not be closed before then.
@@ -88,8 +83,6 @@ impl Session {
                 liveness: Liveness::new(settings.tick, granted, opened),
                 connection_works: false,
                 heartbeat: Heartbeat::new(settings.tick, granted, opened),
-                slots: Slots::new(opened),
-                sweeping: false,
                 attempt: None,
                 quiet_until: opened,
                 client: Some(client),
@@ -302,19 +295,6 @@ impl Session {
         self.lock().client.is_none()
     }
 
-    /// Reserves a slot for a node of this [size](super::slots::size), if the session is alive and has room. It is not
-    /// [closed](Self::close_if_idle) until the slot is released.
-    pub(super) fn reserve(&self, size: usize, now: BootTime) -> bool {
-        let mut state = self.lock();
-        state.is_alive(now) && state.slots.take(size, now)
-    }
-
-    /// Releases a slot for a node of this size.
-    pub(super) fn release(&self, size: usize) {
-        let now = self.keeper.now();
-        self.lock().slots.release(size, now);
-    }
-
     /// The attempt to close it that is under way, or one that begins now.
     pub(super) fn attempt(
         &self,
@@ -333,25 +313,21 @@ impl Session {
         attempt
     }
 
-    /// False if a sweep is under way.
-    pub(super) fn try_begin_sweep(&self) -> bool {
-        !std::mem::replace(&mut self.lock().sweeping, true)
-    }
-
-    pub(super) fn end_sweep(&self) {
-        self.lock().sweeping = false;
-    }
-
-    /// Closes it if no slot was in use for so long. From then on it gives no slots.
-    pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
-        let mut state = self.lock();
-        let client = if state.slots.are_idle(idle, now) { state.client.take() } else { None };
-        drop(state);
-        client.is_some()
+    /// Closes it. It was idle, so that nothing is to be removed with it.
+    pub(super) fn close(&self) {
+        let client = self.lock().client.take();
+        // Dropping the last reference to the client closes the session. Not under the lock: this wakes tasks.
+        drop(client);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+impl PooledSession for Session {
+    fn is_alive(&self, now: BootTime) -> bool {
+        self.is_alive(now)
     }
 }
 

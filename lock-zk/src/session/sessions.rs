@@ -8,10 +8,10 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use lock_core::{BackendErrorKind as Kind, Entry, EntryId, Keeper, Notifier};
+use lock_core::{Entry, EntryId, Keeper, Notifier, session_pool};
 use zookeeper_client::Acl;
 
-use super::{base_nodes, member::Member, open, pool::Pool, session::Session, slots, ttl_class};
+use super::{base_nodes, capacity::size, member::Member, pool::Pool, session::Session, ttl_class};
 use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys};
 
 /// All sessions of one backend.
@@ -53,53 +53,32 @@ impl Sessions {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         let path = format!("{lock}/{}", self.0.keys.entry_prefix(entry));
-        let size = slots::size(path.len());
-        let session = reserve(&self.0, ttl_class::timeout(entry.ttl, self.0.config.tick), size).await?;
-        let now = self.0.keeper.now();
-        let mut registry = self.0.lock();
-        if registry.tombstones.contains(entry.id, now) || registry.members.get(entry.id).is_some() {
-            drop(registry);
-            session.release(size);
-            return Ok(None);
-        }
-        let member = Arc::new(Member::new(entry, &path, session, now));
-        registry.members.insert(&member);
-        Ok(Some(member))
+        let timeout = ttl_class::timeout(entry.ttl, self.0.config.tick);
+        let make = |session: &Arc<Session>| Member::new(entry, &path, session, self.0.keeper.now());
+        session_pool::join(&self.0, entry.id, timeout, size(path.len()), make).await
     }
 
     /// The member for an entry.
     pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
-        self.0.lock().members.get(entry)
+        self.0.sessions.find(entry)
     }
 
     /// Any session: for people and tools, which keep nothing alive.
     pub(crate) async fn any(&self) -> Result<Arc<Session>, Failure> {
-        let now = self.0.keeper.now();
-        let open = {
-            let registry = self.0.lock();
-            registry
-                .classes
-                .values()
-                .flat_map(|class| &class.sessions)
-                .find(|session| session.is_alive(now))
-                .cloned()
-        };
-        if let Some(session) = open {
+        if let Some(session) = self.0.sessions.any_session() {
             return Ok(session);
         }
         // A short one suffices: nothing is lost with it, and it lives for as long as a command may take.
         self.for_ttl(self.0.config.command_timeout).await
     }
 
-    /// A session of the shortest timeout that this backend asks for. No slot in it is reserved.
+    /// A session of the shortest timeout that this backend asks for.
     pub(crate) async fn shortest(&self) -> Result<Arc<Session>, Failure> {
         self.for_ttl(Duration::ZERO).await
     }
 
     async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, Failure> {
-        let session = reserve(&self.0, ttl_class::timeout(ttl, self.0.config.tick), 0).await?;
-        session.release(0);
-        Ok(session)
+        session_pool::session(&self.0, ttl_class::timeout(ttl, self.0.config.tick)).await
     }
 
     /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they last heard of a session, nor
@@ -131,7 +110,7 @@ impl Sessions {
     /// Takes note that a member is not in the store. If a create may still be in flight, the cleanup task handles it.
     pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
         if member.unanswered_creates() == 0 {
-            self.0.forget(member);
+            self.0.sessions.forget(member);
         }
     }
 
@@ -141,14 +120,10 @@ impl Sessions {
     /// # Errors
     /// If it is not known to be done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
-        let member = {
-            let mut registry = self.0.lock();
-            if in_doubt {
-                registry.tombstones.insert(entry.id, entry.ttl, self.0.keeper.now());
-            }
-            registry.members.get(entry.id)
-        };
-        match member {
+        if in_doubt {
+            self.0.sessions.add_tombstone(entry.id, entry.ttl);
+        }
+        match self.find(entry.id) {
             Some(member) => self.0.remove_entry(&member).await,
             None => Ok(false),
         }
@@ -156,14 +131,12 @@ impl Sessions {
 
     /// Closes the sessions without members. The client does not tell when that is done.
     pub(crate) fn close_idle(&self) {
-        let now = self.0.keeper.now();
-        let mut sessions = Vec::new();
-        for class in self.0.lock().classes.values() {
-            sessions.extend(class.sessions.iter().cloned());
-        }
+        let idle = self.0.sessions.close_idle();
         // Their tasks find them ended.
-        let idle = sessions.iter().filter(|session| session.close_if_idle(Duration::ZERO, now)).count();
-        tracing::trace!(idle, "zookeeper sessions given back");
+        for (session, _) in &idle {
+            session.close();
+        }
+        tracing::trace!(idle = idle.len(), "zookeeper sessions given back");
     }
 
     /// The same for an entry that may not wait, or was refused.
@@ -172,42 +145,8 @@ impl Sessions {
     }
 }
 
-/// Reserves a slot in a shared session, for a node of this size.
-async fn reserve(pool: &Arc<Pool>, timeout: Duration, size: usize) -> Result<Arc<Session>, Failure> {
-    loop {
-        let mut opening = {
-            let now = pool.keeper.now();
-            let mut registry = pool.lock();
-            let class = registry.classes.entry(timeout).or_default();
-            let free = class.sessions.iter().find(|session| session.reserve(size, now));
-            if let Some(session) = free {
-                return Ok(Arc::clone(session));
-            }
-            match &class.opening {
-                Some(opening) => opening.clone(),
-                None => open::open(pool, class, timeout),
-            }
-        };
-        let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
-        match opened {
-            Ok(Some(Err(failure))) => return Err(failure),
-            Ok(_) => {}
-            // The task that opened it was dropped.
-            Err(_) => {
-                pool.lock().classes.entry(timeout).or_default().opening = None;
-                return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
-            }
-        }
-    }
-}
-
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let registry = self.0.lock();
-        let sessions: usize = registry.classes.values().map(|class| class.sessions.len()).sum();
-        f.debug_struct("Sessions")
-            .field("sessions", &sessions)
-            .field("members", &registry.members.len())
-            .finish()
+        self.0.sessions.fmt(f)
     }
 }

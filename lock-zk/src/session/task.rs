@@ -9,10 +9,10 @@ use std::{
 };
 
 use futures_util::{
-    future::{BoxFuture, join_all},
+    future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
 };
-use lock_core::{BackendErrorKind as Kind, BootTime};
+use lock_core::{BackendErrorKind as Kind, BootTime, session_pool::sweep};
 use zookeeper_client::{SessionState, Stat, StateWatcher};
 
 use super::{
@@ -86,8 +86,9 @@ impl SessionTask {
         if !session.is_alive(now) {
             return self.finish(&pool);
         }
-        if session.close_if_idle(IDLE, now) {
-            self.remove(&pool);
+        if pool.sessions.close_if_idle(&session, IDLE) {
+            session.close();
+            pool.sessions.remove(&session, self.timeout);
             session.end_confirmed.send_replace(true);
             return None;
         }
@@ -153,41 +154,12 @@ impl SessionTask {
     }
 
     fn finish(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
-        self.remove(pool);
+        pool.sessions.remove(&self.session, self.timeout);
         self.session.end();
         pool.notify_members(&self.session);
         reap(pool, &self.session);
         None
     }
-
-    fn remove(&self, pool: &Pool) {
-        let mut registry = pool.lock();
-        if let Some(class) = registry.classes.get_mut(&self.timeout) {
-            class.sessions.retain(|known| !Arc::ptr_eq(known, &self.session));
-        }
-    }
-}
-
-/// Removes members whose time is over: they were neither refreshed nor left for. In a task of its own, so that heartbeats need not wait.
-fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
-    let now = pool.keeper.now();
-    let overdue: Vec<_> =
-        pool.members_of(session).into_iter().filter(|member| member.is_overdue(now)).collect();
-    if overdue.is_empty() || !session.try_begin_sweep() {
-        return;
-    }
-    let (pool, session) = (Arc::clone(pool), Arc::clone(session));
-    pool.keeper.clone().spawn(async move {
-        for some in overdue.chunks(64) {
-            let left = join_all(some.iter().map(|member| pool.remove_entry(member))).await;
-            // What failed is tried again at the next sweep.
-            if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
-                tracing::debug!("an entry that is over is not gone yet: {failure}");
-                break;
-            }
-        }
-        session.end_sweep();
-    });
 }
 
 /// Deletes nodes that the session keeps alive and that belong to no member. There should be none.
@@ -199,7 +171,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
         for path in paths {
             // Looked up only now: a new entry is a member before its node is created.
-            if pool.keys.entry_at(&path).is_some_and(|entry| !pool.is_member_of(entry, &session)) {
+            if pool.keys.entry_at(&path).is_some_and(|entry| !pool.sessions.is_member_of(entry, &session)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
                 pool.ensemble.log.note("unknown", move |times| {

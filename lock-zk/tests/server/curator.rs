@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::java;
+use lock_test_servers::java;
+
+use super::zk_server::FLAGS;
 
 /// A client with the locks of Apache Curator, which does one thing after the other: see `scripts/zk/Curator.java`.
 /// Dropping it kills it.
@@ -25,12 +27,12 @@ impl Curator {
     /// # Panics
     /// If it cannot be.
     pub(crate) fn start(address: &str, session: Duration) -> Self {
-        let mut process = Command::new(java::java())
-            .args(java::FLAGS)
+        let mut process = Command::new(java::program())
+            .args(FLAGS)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",
-                &java::client_classes(),
+                java::client_classes(),
                 "Curator",
             ])
             .args([address, &session.as_millis().to_string()])

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
+use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, ServerProcess, Way};
 use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -100,8 +100,8 @@ impl Ensemble {
     /// has taken a port.
     async fn recovers(&self) -> bool {
         for Node { member, .. } in &self.members {
-            if member.is_alive() {
-                member.resume();
+            if member.process().is_alive() {
+                member.process().running(ServerProcess::resume);
             } else {
                 member.launch();
             }
@@ -203,7 +203,7 @@ impl Ensemble {
 
     /// Ends a member at once.
     pub(crate) fn kill(&self, i: usize) {
-        self.members[i].member.kill();
+        self.members[i].member.process().kill();
     }
 
     /// Starts a member that is down, and returns when it serves.
@@ -214,12 +214,12 @@ impl Ensemble {
 
     /// Stops a member without ending it.
     pub(crate) fn pause(&self, i: usize) {
-        self.members[i].member.pause();
+        self.members[i].member.process().running(ServerProcess::pause);
     }
 
     /// Lets it go on.
     pub(crate) fn resume(&self, i: usize) {
-        self.members[i].member.resume();
+        self.members[i].member.process().running(ServerProcess::resume);
     }
 
     /// The network between clients and a member.
@@ -280,7 +280,7 @@ impl Drop for Ensemble {
         let members = std::mem::take(&mut self.members);
         if !members.is_empty() && !thread::panicking() {
             // The files of one that is down would stay when this process ends.
-            for Node { member, .. } in members.iter().filter(|node| !node.member.is_alive()) {
+            for Node { member, .. } in members.iter().filter(|node| !node.member.process().is_alive()) {
                 member.launch();
             }
             lock_idle().push((self.kind, self.cut.load(Ordering::Relaxed), members));

@@ -6,14 +6,15 @@ mod close_session;
 mod curator;
 mod ensemble;
 mod footprint;
-mod java;
 mod server_by_url;
 mod test_server;
 mod zk_server;
 
-use std::{env, net::ToSocketAddrs};
+use std::net::ToSocketAddrs;
 
 use lock_conformance::{Case, Proxy, ServerControl};
+use lock_test_servers::zookeeper::URL_VARIABLE;
+pub(crate) use lock_test_servers::zookeeper::url;
 
 pub(crate) use self::{
     admin::Admin,
@@ -23,15 +24,6 @@ pub(crate) use self::{
     test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
     zk_server::{PATIENCE, TICK, ZkServer},
 };
-
-/// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data:
-/// every case keeps to a node of its own.
-pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_ZK_URL";
-
-/// The server that [`URL_VARIABLE`] names.
-pub(crate) fn url() -> Option<String> {
-    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
-}
 
 /// A server for one case, and the URL that clients reach it by.
 ///

@@ -3,11 +3,12 @@
 use std::{process::Command, sync::Arc};
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported};
 use lock_core::{FencingToken, LockName};
+use lock_test_servers::java;
 use tokio::sync::OnceCell;
 
-use super::{Admin, TICK, ZkServer, java};
+use super::{Admin, TICK, ZkServer, zk_server::FLAGS};
 
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
@@ -122,12 +123,12 @@ impl TestServer {
     /// # Panics
     /// If its data cannot be changed.
     pub(crate) fn set_children_made(&self, name: &LockName, made: i32) {
-        let changed = Command::new(java::java())
-            .args(java::FLAGS)
+        let changed = Command::new(java::program())
+            .args(FLAGS)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",
-                &java::client_classes(),
+                java::client_classes(),
                 "Children",
             ])
             .arg(self.own_member().data())
@@ -154,12 +155,12 @@ impl TestServer {
 #[async_trait]
 impl ServerControl for TestServer {
     async fn kill(&self) -> Control {
-        self.alone()?.kill();
+        self.alone()?.process().kill();
         Ok(())
     }
 
     async fn stop(&self) -> Control {
-        self.alone()?.stop().await;
+        self.alone()?.process().stop("TERM").await;
         Ok(())
     }
 
@@ -177,12 +178,12 @@ impl ServerControl for TestServer {
     }
 
     async fn pause(&self) -> Control {
-        self.alone()?.pause();
+        self.alone()?.process().running(ServerProcess::pause);
         Ok(())
     }
 
     async fn resume(&self) -> Control {
-        self.alone()?.resume();
+        self.alone()?.process().running(ServerProcess::resume);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl Secured {
     async fn start() -> Self {
         let (member, port) = SHARED.get_or_init(Self::launch).await;
         let server = TestServer::at(Arc::clone(member));
-        let secured = Self { server, port: port.number(), files: member.directory().to_owned() };
+        let secured = Self { server, port: port.number(), files: member.process().directory().to_owned() };
         // Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
         let warm = async { while secured.connect().await.is_err() {} };
         within("the first connection", SLACK * 4, warm).await;
@@ -45,7 +45,7 @@ impl Secured {
     async fn launch() -> (Arc<ZkServer>, Port) {
         let port = Port::reserve();
         let member = ZkServer::start(|member| {
-            member.with(Self::settings(member.directory(), &port));
+            member.with(Self::settings(member.process().directory(), &port));
         });
         (Arc::new(member.await), port)
     }

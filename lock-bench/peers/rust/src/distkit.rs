@@ -10,8 +10,8 @@ use distkit::{
 use redis::aio::ConnectionManager;
 
 use crate::{
-    Setting,
     driver::{Lock, Result, Role, System},
+    setting::Setting,
 };
 
 struct Connected {

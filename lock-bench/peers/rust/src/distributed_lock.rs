@@ -9,8 +9,8 @@ use distributed_lock_redis::RedisLockProvider;
 use tokio::time::sleep;
 
 use crate::{
-    Setting,
     driver::{Lock, Result, Role, System},
+    setting::Setting,
 };
 
 const PAUSE: Duration = Duration::from_millis(10);

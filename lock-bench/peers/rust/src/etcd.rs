@@ -8,8 +8,8 @@ use etcd_client::{Client, LockOptions};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
-    Setting,
     driver::{Lock, Result, Role, System},
+    setting::Setting,
 };
 
 struct Connected {

@@ -6,6 +6,7 @@ mod driver;
 mod etcd;
 mod protocol;
 mod rslock;
+mod setting;
 mod zookeeper;
 
 use std::{env, process::ExitCode, time::Duration};
@@ -13,15 +14,8 @@ use std::{env, process::ExitCode, time::Duration};
 use crate::{
     driver::{LibraryDriver, Result, say, serve},
     protocol::{Hello, Kind},
+    setting::Setting,
 };
-
-/// The settings of a library.
-pub(crate) struct Setting {
-    /// `host:port`.
-    pub(crate) address: String,
-    /// Of a lock, or a session.
-    pub(crate) ttl: Duration,
-}
 
 fn main() -> ExitCode {
     // One worker, as the driver of our own locks has.

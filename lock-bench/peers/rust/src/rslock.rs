@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use rslock::{Lock as Held, LockManager};
 
 use crate::{
-    Setting,
     driver::{Lock, Result, Role, System},
+    setting::Setting,
 };
 
 struct Manager {

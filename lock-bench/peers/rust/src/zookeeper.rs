@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};
 
 use crate::{
-    Setting,
     driver::{Lock, Result, Role, System},
+    setting::Setting,
 };
 
 struct Session(Client);

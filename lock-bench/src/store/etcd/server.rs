@@ -1,32 +1,25 @@
 //! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
 
-use std::{
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::{process::Command, time::Duration};
 
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::sleep,
+use lock_test_servers::{
+    etcd::{alone, arguments, installed},
+    http_get,
 };
 
 use super::client::connect;
 use crate::{
     error::Result,
-    store::{CommandCounts, port::Port},
+    store::{CommandCounts, port::Port, server_process::ServerProcess},
 };
 
 /// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
-    process: Child,
+    // First: it ends before its ports are for others.
+    process: ServerProcess,
     address: String,
     version: String,
-    #[expect(dead_code, reason = "only its drop does something")]
-    directory: TempDir,
     #[expect(dead_code, reason = "they are kept for as long as it runs")]
     ports: [Port; 2],
 }
@@ -36,27 +29,19 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 impl Server {
     /// Starts `etcd`, which does not wait for the disk: that is not what is measured.
     pub(super) async fn start() -> Result<Self> {
-        let directory = tempfile::tempdir()?;
-        let ports = [(); 2].map(|()| Port::reserve());
-        let address = format!("127.0.0.1:{}", ports[0]);
-        let peer_url = format!("http://127.0.0.1:{}", ports[1]);
-        let binary = binary()?;
-        let process = Command::new(&binary)
-            .args([format!("--data-dir={}", directory.path().display()), "--name=bench".to_owned()])
-            .args([format!("--listen-client-urls=http://{address}")])
-            .args([format!("--advertise-client-urls=http://{address}")])
-            .args([format!("--listen-peer-urls={peer_url}")])
-            .args([format!("--initial-advertise-peer-urls={peer_url}")])
-            .args([format!("--initial-cluster=bench={peer_url}")])
-            .args(["--unsafe-no-fsync", "--logger=zap", "--log-level=error"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("{}: {error}; scripts/setup gets an etcd server", binary.display()))?;
-        let mut server = Self { process, address, version: String::new(), directory, ports };
-        server.version = server.wait_until_it_answers().await?;
-        Ok(server)
+        const NAME: &str = "bench";
+        let (directory, ports) = (tempfile::tempdir()?, [(); 2].map(|()| Port::reserve()));
+        let [client, peer] = ports.each_ref().map(Port::number);
+        let mut command = Command::new(installed()?);
+        command.args(arguments(NAME, directory.path(), "http", client, peer)).args(alone(NAME, peer)).args([
+            "--unsafe-no-fsync",
+            "--logger=zap",
+            "--log-level=error",
+        ]);
+        let address = format!("127.0.0.1:{client}");
+        let mut process = ServerProcess::start("etcd", &mut command, directory)?;
+        let version = process.answer(START_TIMEOUT, || version(&address)).await?;
+        Ok(Self { process, address, version, ports })
     }
 
     /// `host:port`.
@@ -65,27 +50,11 @@ impl Server {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        self.process.pid()
     }
 
     pub(super) fn version(&self) -> &str {
         &self.version
-    }
-
-    async fn wait_until_it_answers(&mut self) -> Result<String> {
-        let started = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait()? {
-                return Err(format!("etcd ended at its start: {status}").into());
-            }
-            match version(&self.address).await {
-                Ok(version) => return Ok(version),
-                Err(error) if started.elapsed() > START_TIMEOUT => {
-                    return Err(format!("etcd does not answer: {error}").into());
-                }
-                Err(_) => sleep(Duration::from_millis(20)).await,
-            }
-        }
     }
 }
 
@@ -96,21 +65,9 @@ async fn version(address: &str) -> Result<String> {
     Ok(client.status().await?.version().to_owned())
 }
 
-/// The program that `scripts/setup` installed.
-fn binary() -> Result<PathBuf> {
-    let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
-    let printed = Command::new(setup).arg("--print").output().map_err(|error| format!("{setup}: {error}"))?;
-    let printed = String::from_utf8(printed.stdout)?;
-    Ok(printed.lines().next().unwrap_or_default().into())
-}
-
 /// What the server counts: requests, and beside them messages on streams of watches.
 pub(super) async fn command_counts(address: &str) -> Result<CommandCounts> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    count(&text)
+    count(&http_get(address, "/metrics").await?)
 }
 
 /// Lines such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.
@@ -127,14 +84,6 @@ fn count(metrics: &str) -> Result<CommandCounts> {
         }
     }
     if found { Ok(commands) } else { Err("the server does not count its requests".into()) }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already; there is nothing to save.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 #[cfg(test)]

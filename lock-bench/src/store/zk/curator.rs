@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lock_test_servers::zookeeper::installed;
 use tokio::process::Command;
 
-use super::{client::SESSION, server::class_paths};
+use super::client::SESSION;
 use crate::{error::Result, line_process::LineProcess};
 
 /// Runs `scripts/zk/Curator.java`. The process ends when this is dropped.
@@ -19,7 +20,7 @@ const WARM_UP: u64 = 3000;
 impl Curator {
     /// Starts one that is connected and warm.
     pub(super) async fn start(address: &str) -> Result<Self> {
-        let [_, classes] = class_paths()?;
+        let classes = installed()?.clients;
         let mut command = Command::new("java");
         command
             .args(["-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", &classes, "Curator"])

@@ -23,7 +23,7 @@ use self::{
         an_aborted_task_leaves_its_locks_and_queues,
     },
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -53,4 +53,4 @@ macro_rules! cancellation_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = cancellation_cases!(list);
+pub(super) const CASES: &[CaseTest] = cancellation_cases!(list);

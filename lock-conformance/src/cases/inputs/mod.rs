@@ -16,7 +16,7 @@ use self::{
         permits_out_of_range_are_refused_and_the_limits_work,
     },
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -38,4 +38,4 @@ macro_rules! inputs_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = inputs_cases!(list);
+pub(super) const CASES: &[CaseTest] = inputs_cases!(list);

@@ -15,7 +15,7 @@ use self::{
         a_waker_that_drops_guards_ends_and_costs_nobody_a_lock, a_waker_that_panics_costs_nobody_a_lock,
     },
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -34,4 +34,4 @@ macro_rules! keeper_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = keeper_cases!(list);
+pub(super) const CASES: &[CaseTest] = keeper_cases!(list);

@@ -24,7 +24,7 @@ use self::{
         what_was_asked_of_a_server_that_stood_still_leaves_nothing_behind,
     },
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -48,4 +48,4 @@ macro_rules! outages_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = outages_cases!(list);
+pub(super) const CASES: &[CaseTest] = outages_cases!(list);

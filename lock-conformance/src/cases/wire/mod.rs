@@ -48,7 +48,7 @@ use self::{
     },
     twice::what_arrives_twice_counts_once,
 };
-use crate::Case;
+use crate::CaseTest;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -84,4 +84,4 @@ macro_rules! wire_cases {
     };
 }
 
-pub(super) const CASES: &[Case] = wire_cases!(list);
+pub(super) const CASES: &[CaseTest] = wire_cases!(list);

@@ -27,18 +27,18 @@ const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
 const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
 
 /// Sends one request over members that nobody has to answer for: as many as there are fates.
-async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Arc<ConnectionPool>) {
+async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Connections) {
     let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
     let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
     let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
-    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
     for _ in fates {
         // Nothing is connected before something is asked.
         let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
-        pool.put(Channel::new(connected, "there".into(), 0));
+        cluster.prepare(Channel::new(connected, "there".into(), 0));
     }
+    let connections = Connections::new(cluster, Keeper::start().unwrap());
     let sent = AtomicUsize::new(0);
-    let answer = pool
+    let answer = connections
         .send_within(LIMIT, |_| {
             let fate = fates.get(sent.fetch_add(1, Ordering::Relaxed)).copied();
             async move {
@@ -50,7 +50,7 @@ async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, 
             }
         })
         .await;
-    (answer, sent.into_inner(), pool)
+    (answer, sent.into_inner(), connections)
 }
 
 #[tokio::test]
@@ -109,11 +109,14 @@ async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
 async fn silence_of_the_only_member_ends_at_the_limit_with_its_connection() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
-    let (sent, times, pool) = send(1, &[Fate::Silent]).await;
+    let (sent, times, connections) = send(1, &[Fate::Silent]).await;
     assert_eq!(*sent.answer.unwrap_err().kind(), Kind::TimedOut);
     assert!(sent.unanswered && times == 1);
     assert!(keeper.now().since(began) >= LIMIT);
-    assert!(pool.is_empty(), "a connection that does not answer gets no more requests");
+    assert!(
+        connections.open_connection().is_none(),
+        "a connection that does not answer gets no more requests"
+    );
 }
 
 /// Beside the first, which may still be answered, and may still be carried out.
@@ -129,40 +132,39 @@ async fn a_silent_request_is_sent_to_another_member_in_a_third_of_its_time() {
 
 #[tokio::test]
 async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
-    let (sent, times, pool) = send(
+    let (sent, times, connections) = send(
         1,
         &[Fate::Refused(Code::InvalidArgument, "etcdserver: revision of auth store is old"), Fate::Answered],
     )
     .await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
-    assert!(!pool.is_empty());
+    assert!(connections.open_connection().is_some());
 }
 
-/// A pool to two members, and so many connections to each: first those to the first one.
-async fn pool_of_two(connections: usize) -> Arc<ConnectionPool> {
+/// Connections to two members, of which each is opened so many times: first those to the first one.
+async fn connections_to_two(each: usize) -> Connections {
     let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
     let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
-    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
     for endpoint in 0..2 {
-        for _ in 0..connections {
+        for _ in 0..each {
             let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
-            pool.put(Channel::new(connected, "there".into(), endpoint));
+            cluster.prepare(Channel::new(connected, "there".into(), endpoint));
         }
     }
-    pool
+    Connections::new(cluster, Keeper::start().unwrap())
 }
 
 /// Else a stall of the cluster makes itself longer.
 #[tokio::test]
 async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     const REQUESTS: usize = 200;
-    let pool = pool_of_two(REQUESTS).await;
-    let (pool, sent) = (&pool, &AtomicUsize::new(0));
+    let connections = connections_to_two(REQUESTS).await;
+    let (connections, sent) = (&connections, &AtomicUsize::new(0));
     let late = || async move {
-        let answer = pool.send_within(LIMIT, |_| async {
+        let answer = connections.send_within(LIMIT, |_| async {
             sent.fetch_add(1, Ordering::Relaxed);
             // Later than another one is sent, and before the limit.
-            pool.keeper.sleep_until(pool.keeper.now() + LIMIT / 2).await;
+            connections.keeper().sleep_until(connections.keeper().now() + LIMIT / 2).await;
             Ok("done")
         });
         answer.await.answer.unwrap()
@@ -177,10 +179,10 @@ async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
 #[tokio::test]
 async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
     const REQUESTS: usize = 200;
-    let pool = pool_of_two(1).await;
-    let (pool, sent) = (&pool, &AtomicUsize::new(0));
+    let connections = connections_to_two(1).await;
+    let (connections, sent) = (&connections, &AtomicUsize::new(0));
     let ask = || async move {
-        let answer = pool.send_within(LIMIT, |channel| {
+        let answer = connections.send_within(LIMIT, |channel| {
             let silent = channel.endpoint == 0;
             async move {
                 sent.fetch_add(1, Ordering::Relaxed);

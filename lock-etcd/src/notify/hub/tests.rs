@@ -7,13 +7,12 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt};
-use lock_core::{Claim, Entry, FencingToken, LockName};
+use lock_core::{Claim, FencingToken};
 
 use super::{
     super::subscription::{Subscription, WaitEvent},
     *,
 };
-use crate::keys::Keys;
 
 const ME: EntryId = EntryId::new(1);
 const OTHER: EntryId = EntryId::new(2);
@@ -328,23 +327,23 @@ async fn a_watch_that_ends_makes_waiters_look_and_one_that_is_refused_poll() {
     assert_eq!(told(&mut me), None);
 }
 
-/// The holders under it learn of that before the lease is asked for.
+/// Before the lease is asked for.
 #[tokio::test]
 async fn a_session_is_over_when_its_key_is_deleted() {
     let hub = Arc::new(WatchHub::default());
     let (mut commands, _) = hub.on_stream_opened();
     let session = session(0x1f);
     let now = BootTime::new(Duration::from_secs(1_000));
-    let entry = Entry::new(LockName::new("job").unwrap(), ME, Claim::mutex(), Duration::from_secs(10));
-    let member = session.add_member(&entry, Keys::new("", &entry.name), now);
     let (mut alarms, mut hints) = (hub.alarms(), hub.notifier.listen(ME));
     hub.watch_session(&session);
     hub.on_event(2, WatchEvent::Created(98));
     hub.on_event(2, WatchEvent::Deleted(7));
     assert!(session.is_alive(now) && session.take_doubt(), "it was put since");
     hub.on_event(2, WatchEvent::Deleted(99));
-    assert!(!session.is_alive(now) && session.take_doubt());
-    assert_eq!(alarms.next().now_or_never(), Some(Some(member.entry.id)));
+    assert!(!session.is_alive(now));
+    session.ended().now_or_never().expect("its task is told");
+    hub.session_ended(&session, &[ME]);
+    assert_eq!(alarms.next().now_or_never(), Some(Some(ME)));
     assert_eq!(hints.next().now_or_never(), Some(Some(Hint::Changed)));
     assert_eq!(sent(&mut commands), ["watch 2 s1/1f", "cancel 2"]);
 }
@@ -362,6 +361,6 @@ async fn a_session_is_asked_about_when_its_key_may_have_been_deleted() {
     let (mut commands, _) = hub.on_stream_opened();
     assert!(session.take_doubt(), "nothing is known of the time between");
     assert_eq!(sent(&mut commands), ["watch 2 s1/1f"]);
-    hub.session_ended(&session);
+    hub.session_ended(&session, &[]);
     assert_eq!(sent(&mut commands), ["cancel 2"]);
 }

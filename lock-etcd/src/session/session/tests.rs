@@ -1,14 +1,12 @@
 use std::{
-    sync::{atomic::AtomicUsize, mpsc},
+    sync::{Arc, atomic::AtomicUsize, mpsc},
     thread,
 };
 
-use lock_core::{Claim, Entry, LockName};
+use futures_util::FutureExt;
+use lock_core::{Claim, Entry, EntryId, LockName, session_pool::PooledMember};
 
-use super::{
-    super::member::{Member, Session},
-    *,
-};
+use super::{super::member::Member, *};
 use crate::keys::Keys;
 
 const START: BootTime = BootTime::new(Duration::from_secs(1_000));
@@ -30,9 +28,12 @@ fn entry(id: u128, lock: &str, claim: Claim) -> Entry {
     Entry::new(name(lock), EntryId::new(id), claim, s(10))
 }
 
-fn add_member(session: &Arc<Session>, id: u128) -> Arc<Member> {
-    let entry = entry(id, "job", Claim::mutex());
-    session.add_member(&entry, Keys::new("p/", &entry.name), START)
+fn member(session: &Arc<Session>, entry: &Entry) -> Member {
+    Member::new(entry, Keys::new("p/", &entry.name), session, START)
+}
+
+fn add_member(session: &Arc<Session>, id: u128) -> Member {
+    member(session, &entry(id, "job", Claim::mutex()))
 }
 
 fn key(member: &Member) -> String {
@@ -44,7 +45,7 @@ fn a_key_names_its_lease_and_goes_to_the_next_when_its_owner_is_gone() {
     let session = shared();
     let (one, other) = (add_member(&session, 1), add_member(&session, 2));
     assert_eq!((key(&one), key(&other)), ("p/q1/job/m/1/1f/0".into(), "p/q1/job/m/1/1f/1".into()));
-    session.remove_member(&one, START);
+    assert!(one.give_back());
     assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/0");
 }
 
@@ -54,12 +55,12 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     let session = shared();
     let one = add_member(&session, 1);
     one.begin_delete();
-    session.remove_member(&one, START);
+    assert!(!one.give_back());
     let next = add_member(&session, 2);
     assert_eq!(key(&next), "p/q1/job/m/1/1f/1");
     next.begin_delete();
     next.delete_answered();
-    session.remove_member(&next, START);
+    assert!(next.give_back());
     assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
 }
 
@@ -68,24 +69,10 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
 fn a_member_that_has_released_its_key_deletes_nothing_any_more() {
     let session = shared();
     let one = add_member(&session, 1);
-    session.remove_member(&one, START);
+    assert!(one.give_back());
     let next = add_member(&session, 2);
     assert_eq!(key(&next), key(&one));
     assert!(!one.begin_delete() && next.begin_delete());
-}
-
-/// A session does not grow for ever, however often answers to deletes are lost.
-#[test]
-fn a_key_that_is_nobodys_any_more_takes_a_slot() {
-    let session = shared();
-    let reserve = || session.reserve(2, START);
-    assert!(reserve());
-    let one = add_member(&session, 1);
-    one.begin_delete();
-    session.remove_member(&one, START);
-    assert!(reserve() && !reserve());
-    session.remove_member(&add_member(&session, 2), START);
-    assert!(session.close_if_idle(Duration::ZERO, START), "nobody has a slot in it");
 }
 
 /// Two leaves may be under way: that of a release that was dropped, and the keeper's.
@@ -96,21 +83,19 @@ fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     one.begin_delete();
     one.begin_delete();
     assert!(one.delete_answered(), "the other one");
-    session.remove_member(&one, START);
-    session.remove_member(&one, START);
+    assert!(!one.give_back());
     assert_eq!(key(&add_member(&session, 2)), "p/q1/job/m/1/1f/1");
 }
 
 #[test]
-fn locks_and_claims_have_slots_of_their_own() {
+fn locks_and_claims_have_numbers_of_their_own() {
     let session = shared();
-    let keys = |lock: &str| Keys::new("p/", &name(lock));
     let reader = entry(1, "job", Claim::reader());
     let writer = entry(2, "job", Claim::writer());
     let pool = entry(3, "pool", Claim::semaphore(2, 5).unwrap());
-    assert_eq!(key(&session.add_member(&reader, keys("job"), START)), "p/q1/job/r/1/1f/0");
-    assert_eq!(key(&session.add_member(&writer, keys("job"), START)), "p/q1/job/r/w/1f/0");
-    assert_eq!(key(&session.add_member(&pool, keys("pool"), START)), "p/q1/pool/s5/2/1f/0");
+    assert_eq!(key(&member(&session, &reader)), "p/q1/job/r/1/1f/0");
+    assert_eq!(key(&member(&session, &writer)), "p/q1/job/r/w/1f/0");
+    assert_eq!(key(&member(&session, &pool)), "p/q1/pool/s5/2/1f/0");
 }
 
 /// PR01.
@@ -126,56 +111,13 @@ fn a_lease_is_relied_on_from_its_last_proof_for_the_ttl_at_most() {
 }
 
 #[test]
-fn a_session_that_has_ended_stays_so_and_tells_its_members() {
+fn a_session_that_has_ended_stays_so_and_its_task_is_told() {
     let session = shared();
     let one = add_member(&session, 1);
-    assert_eq!(session.end(), [one.entry.id]);
+    session.end();
     assert!(session.has_ended() && !session.is_alive(START));
     assert!(!one.is_alive(START));
-}
-
-#[test]
-fn a_session_has_so_many_slots_and_is_closed_for_good_when_all_are_free() {
-    let session = shared();
-    let (reserve, close) = (|| session.reserve(2, START), || session.close_if_idle(Duration::ZERO, START));
-    assert!(reserve() && reserve() && !reserve());
-    let (one, other) = (add_member(&session, 1), add_member(&session, 2));
-    assert!(!close());
-    session.remove_member(&one, START);
-    session.remove_member(&one, START);
-    assert!(!close(), "the slot of one is free, not that of the other");
-    assert!(reserve() && !reserve());
-    session.remove_member(&add_member(&session, 3), START);
-    session.remove_member(&other, START);
-    assert!(close() && session.has_ended());
-}
-
-/// The entry would be created just before the lease is revoked, and its lock would be held on a key that is not there.
-#[test]
-fn a_session_that_is_being_closed_gives_no_slot() {
-    let session = shared();
-    assert!(session.is_alive(START), "somebody looks for a slot");
-    assert!(session.close_if_idle(Duration::ZERO, START));
-    assert!(!session.reserve(2, START));
-}
-
-#[test]
-fn a_session_whose_time_is_over_has_no_slot() {
-    let session = shared();
-    assert!(session.reserve(2, START + s(11)) && !session.reserve(2, START + s(12)));
-}
-
-/// Else one that is used now and then would be closed about as often as it is looked at.
-#[test]
-fn a_session_is_idle_from_when_a_slot_was_taken_or_left_last() {
-    let session = shared();
-    assert!(!session.close_if_idle(s(6), START + s(5)), "nobody has come yet");
-    assert!(session.reserve(2, START + s(5)));
-    let one = add_member(&session, 1);
-    assert!(!session.close_if_idle(s(6), START + s(11)), "somebody is there");
-    session.remove_member(&one, START + s(8));
-    assert!(!session.close_if_idle(s(6), START + s(11)), "somebody has just been there");
-    assert!(session.close_if_idle(s(6), START + s(14)));
+    session.ended().now_or_never().expect("it is told, though it did not wait yet");
 }
 
 /// One looks whether an entry is alive while another one lets it go.
@@ -201,22 +143,12 @@ fn a_check_and_a_removal_of_a_member_do_not_wait_for_each_other() {
             while asked.load(Ordering::Acquire) <= i {
                 thread::yield_now();
             }
-            session.remove_member(one, START);
+            assert!(one.give_back());
             dismissed.store(i + 1, Ordering::Release);
         }
         done.send(()).unwrap();
     });
     over.recv_timeout(s(60)).expect("each has what the other waits for");
-}
-
-#[test]
-fn a_member_that_was_removed_takes_nothing_from_another_life_of_its_id() {
-    let session = shared();
-    let former = add_member(&session, 1);
-    session.remove_member(&former, START);
-    let now = add_member(&session, 1);
-    session.remove_member(&former, START);
-    assert!(session.has_key(&now.key));
 }
 
 /// PR08.
@@ -231,8 +163,7 @@ fn a_tombstone_concerns_its_member_and_the_next_one() {
     let found = [tombstone(&one), tombstone(&other)];
     let as_they_came = [("s1/1f/0".to_owned(), 0_i64), ("s1/1f/1".to_owned(), 0)];
     assert_eq!(found, as_they_came.map(Some), "what is sent compares a tombstone as it was");
-    session.remove_member(&one, START);
-    session.remove_member(&one, START);
+    assert!(one.give_back());
     let (next, fresh) = (add_member(&session, 3), add_member(&session, 4));
     assert_eq!(tombstone(&next), Some(("s1/1f/0".to_owned(), 9)));
     assert_eq!(tombstone(&fresh), Some(("s1/1f/2".to_owned(), 0)), "a tombstone has one owner at a time");
@@ -244,7 +175,7 @@ fn a_tombstone_that_may_still_be_set_is_nobodys_any_more() {
     let session = shared();
     let one = add_member(&session, 1);
     assert!(one.begin_delete());
-    session.remove_member(&one, START);
+    assert!(!one.give_back());
     assert_ne!(add_member(&session, 2).tombstone_key(), one.tombstone_key());
 }
 
@@ -271,13 +202,6 @@ fn the_key_of_a_session_has_to_stand_while_a_grant_may_come_late() {
 fn a_session_ends_with_its_key_that_was_put_when_it_began() {
     let session = shared();
     assert!(session.ends_with_its_key(8) && !session.ends_with_its_key(7));
-}
-
-#[test]
-fn a_session_that_is_given_up_is_over_and_its_keeper_is_told() {
-    let session = shared();
-    session.abandon();
-    assert!(session.has_ended() && session.take_doubt());
 }
 
 #[test]

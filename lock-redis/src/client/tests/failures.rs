@@ -24,20 +24,20 @@ fn a_wrong_password_is_denied_and_nothing_was_sent() {
     let server = Server::start_with(&["--requirepass", "right"]);
     let (wrong, missing) = ("the user or the password: WRONGPASS", "a client without a password: NOAUTH");
     for (auth, what) in [(":wrong@", wrong), ("nobody:right@", wrong), ("", missing)] {
-        let client = client(&format!("redis://{auth}127.0.0.1:{}", server.port));
+        let client = client(&format!("redis://{auth}127.0.0.1:{}", server.port()));
         let error = refused(&client, "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{auth}: {error}");
-        let told = format!("redis: 127.0.0.1:{} refused {what} ", server.port);
+        let told = format!("redis: 127.0.0.1:{} refused {what} ", server.port());
         assert!(error.to_string().starts_with(&told), "{error}");
     }
-    let client = client(&format!("redis://:right@127.0.0.1:{}", server.port));
+    let client = client(&format!("redis://:right@127.0.0.1:{}", server.port()));
     ask(&client, "PING").unwrap();
 }
 
 #[test]
 fn a_password_where_none_is_set_is_denied() {
     let server = Server::start();
-    let error = refused(&client(&format!("redis://:pw@127.0.0.1:{}", server.port)), "PING");
+    let error = refused(&client(&format!("redis://:pw@127.0.0.1:{}", server.port())), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{error}");
 }
 
@@ -122,7 +122,7 @@ fn what_is_no_redis_is_a_protocol_error() {
 #[test]
 fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
     let server = Server::start();
-    let client = limited(server.port.number());
+    let client = limited(server.port());
     ask(&client, "PING").unwrap();
     server.pause();
     let error = refused(&client, "SET k 1");
@@ -149,10 +149,10 @@ fn a_black_hole_costs_one_time_limit_and_the_next_command_reconnects() {
 
 #[test]
 fn after_a_restart_the_first_command_is_served() {
-    let mut server = Server::start();
-    let client = limited(server.port.number());
+    let server = Server::start();
+    let client = limited(server.port());
     ask(&client, "PING").unwrap();
-    let connection = client.pool.connection();
+    let connection = client.pool.connection(&());
     server.restart();
     // The connection is seen to be gone while it is idle, so that no command is lost on it.
     eventually(|| connection.is_closed());
@@ -164,7 +164,7 @@ fn after_a_restart_the_first_command_is_served() {
 
 #[test]
 fn a_server_that_dies_under_a_command_leaves_the_command_in_doubt() {
-    let mut server = Server::start();
+    let server = Server::start();
     let client = client(&server.url());
     ask(&client, "PING").unwrap();
     let waiting = thread::spawn(move || ask(&client, "BLPOP list 0"));
@@ -229,14 +229,14 @@ fn a_server_with_too_many_clients_is_unavailable_and_nothing_was_sent() {
     let mut taken = server.admin();
     // Only now: the look whether the server is up may still be one of its clients.
     redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(1).exec(&mut taken).unwrap();
-    let error = refused(&limited(server.port.number()), "PING");
+    let error = refused(&limited(server.port()), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unavailable, true), "{error}");
 }
 
 #[test]
 fn a_server_that_is_busy_with_a_script_is_unavailable() {
     let server = Server::start_with(&["--busy-reply-threshold", "50"]);
-    let client = limited(server.port.number());
+    let client = limited(server.port());
     ask(&client, "PING").unwrap();
     let mut admin = server.admin();
     let busy =

@@ -51,28 +51,26 @@ fn whole(error: &BackendError) -> String {
 #[test]
 fn a_password_is_removed_from_server_messages_and_other_letters_are_kept() {
     let server = Server::start_with(&["--requirepass", "another"]);
-    let error = ask(&client(&format!("redis://:p@127.0.0.1:{}", server.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&format!("redis://:p@127.0.0.1:{}", server.port())), "PING").unwrap_err();
     assert!(error.to_string().contains("invalid username-password pair"), "{error}");
     let old = Server::start_with(&["--rename-command", "AUTH", ""]);
-    let error = ask(&client(&format!("redis://:A@127.0.0.1:{}", old.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&format!("redis://:A@127.0.0.1:{}", old.port())), "PING").unwrap_err();
     assert!(error.to_string().contains("AUTH") && !error.to_string().contains("'A'"), "{error}");
 }
 
 #[test]
 fn a_password_is_in_no_error_no_debug_and_no_trace() {
     let traced = traced();
-    let mut server = Server::start_with(&["--requirepass", SECRET]);
+    let server = Server::start_with(&["--requirepass", SECRET]);
     let old = Server::start_with(&["--rename-command", "AUTH", ""]);
     let url =
         |port| format!("redis://:{SECRET}@127.0.0.1:{port}?connect_timeout=200ms&command_timeout=200ms");
     let mut seen = Vec::new();
 
-    let right = client(&url(server.port.number()));
+    let right = client(&url(server.port()));
     ask(&right, "PING").unwrap();
-    let notifications = Notifications::new(
-        crate::testing::endpoint(&url(server.port.number())),
-        crate::testing::runtime_selector(),
-    );
+    let notifications =
+        Notifications::new(crate::testing::endpoint(&url(server.port())), crate::testing::runtime_selector());
     drop(block_on(notifications.listen(lock_core::EntryId::new(1))));
     seen.push(format!("{right:?} {notifications:?}"));
     seen.push(whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err()));
@@ -83,9 +81,9 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     seen.push(whole(&ask(&right, "PING").unwrap_err()));
 
     let wrong = Server::start_with(&["--requirepass", "another"]);
-    seen.push(whole(&ask(&client(&url(wrong.port.number())), "PING").unwrap_err()));
+    seen.push(whole(&ask(&client(&url(wrong.port())), "PING").unwrap_err()));
     // It would repeat what it was told.
-    let error = ask(&client(&url(old.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&url(old.port())), "PING").unwrap_err();
     assert!(error.to_string().contains("***"), "{error}");
     seen.push(whole(&error));
 

@@ -106,7 +106,7 @@ fn tls_to_a_port_without_it_is_told_at_once() {
     let shielded = Shielded::start("no");
     let locked = Server::start_with(&["--requirepass", "right"]);
     let ca = shielded.file("ca.pem");
-    for (user, port) in [("", &shielded.server.port), (":right@", &locked.port)] {
+    for (user, port) in [("", shielded.server.port()), (":right@", locked.port())] {
         let client = client(&format!("rediss://{user}localhost:{port}?{PATIENT}&ca={}", ca.display()));
         let error = refused(&client, "PING");
         assert_wrong_port(&error, "does not speak tls", "use its port for tls, or redis://");
@@ -188,7 +188,7 @@ fn a_server_that_was_reached_is_never_asked_without_tls() {
             client
         });
         ask(&client, "PING").unwrap();
-        let connection = client.pool.connection();
+        let connection = client.pool.connection(&());
         // It may have been asked before it was reached, if the machine was slow.
         drop(beginnings(&listener));
         first.join().unwrap().shutdown(Shutdown::Both).unwrap();

@@ -13,7 +13,7 @@ const ENTRY: EntryId = EntryId::new(1);
 fn a_tombstone_is_deleted_only_behind_a_create_whose_caller_is_gone() {
     let server = Server::start();
     let client = client(&server.url());
-    let (unanswered, connection) = (&client.unanswered, client.pool.connection());
+    let (unanswered, connection) = (&client.unanswered, client.pool.connection(&()));
     let begin = |creates| unanswered.begin(creates, &connection);
     let mut pending = begin(Some(ENTRY));
     pending.mark_sent_alone();
@@ -59,7 +59,7 @@ fn fail() {
 fn behind_several_creates_no_tombstone_is_deleted() {
     let server = Server::start();
     let client = client(&server.url());
-    let (unanswered, connection) = (&client.unanswered, client.pool.connection());
+    let (unanswered, connection) = (&client.unanswered, client.pool.connection(&()));
     for first_sent_alone in [true, false] {
         for sent_alone in [first_sent_alone, true] {
             let mut pending = unanswered.begin(Some(ENTRY), &connection);
@@ -77,7 +77,7 @@ fn a_closed_connection_deletes_no_tombstone() {
     let client = client(&server.url());
     // It is open then, and nobody else has it.
     ask(&client, "PING").unwrap();
-    let connection = client.pool.connection();
+    let connection = client.pool.connection(&());
     let mut pending = client.unanswered.begin(Some(ENTRY), &connection);
     pending.mark_sent_alone();
     drop(pending);

@@ -1,0 +1,13 @@
+//! Tests of the engine that no backend needs: seeded simulations, a model of the protocol, and the bug bank.
+//!
+//! | what | where |
+//! |---|---|
+//! | histories of what clients saw, and checkers for them | [`history`] |
+//! | the real engine and keeper on simulated time, with faults drawn from a seed | [`simulation`], `tests/simulation.rs` |
+//! | the protocol, without its code, in every state | `tests/model` |
+//! | bugs that locks have had, each of which has to be found | `tests/bug_bank`, and `bugs` for those of the engine |
+//!
+//! `docs/trust.md` says what each of them finds, and what it cannot find. What every backend promises is in `lock-conformance`.
+
+pub mod history;
+pub mod simulation;

@@ -1,0 +1,37 @@
+//! [`block_on`]: runs a future where nothing is awaited.
+
+use std::{panic::resume_unwind, thread};
+
+use tokio::runtime::Builder;
+
+/// Runs a future to its end on a thread of its own, and blocks this one meanwhile, also one that a runtime runs on.
+///
+/// # Panics
+/// If the future does, or if no runtime can be made.
+pub fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> T {
+    let run = || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+        runtime.block_on(future)
+    };
+    match thread::scope(|scope| scope.spawn(run).join()) {
+        Ok(done) => done,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_is_run_where_a_runtime_runs_already() {
+        let outer = Builder::new_current_thread().build().unwrap();
+        assert_eq!(outer.block_on(async { block_on(async { 7 }) }), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "the server has ended")]
+    fn a_panic_is_passed_on() {
+        block_on::<()>(async { panic!("the server has ended") });
+    }
+}

@@ -1,0 +1,43 @@
+//! How etcd is started.
+
+use std::path::{Path, PathBuf};
+
+use crate::{setup::printed_by, variable::variable};
+
+/// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other data: every test
+/// keeps to a prefix of its own.
+pub const URL_VARIABLE: &str = "DISTLOCK_TEST_ETCD_URL";
+
+/// The server that [`URL_VARIABLE`] names.
+#[must_use]
+pub fn url() -> Option<String> {
+    variable(URL_VARIABLE)
+}
+
+/// The program of this machine: the first that `scripts/setup` has got. Empty if there is none.
+///
+/// # Errors
+/// If `scripts/etcd/setup` cannot be run.
+pub fn installed() -> Result<PathBuf, String> {
+    Ok(printed_by("scripts/etcd/setup")?.into_iter().next().unwrap_or_default().into())
+}
+
+/// The arguments of every server: its name, its data, and its ports on the loopback interface. It serves clients by `scheme`, which is
+/// `http` or `https`.
+#[must_use]
+pub fn arguments(name: &str, data: &Path, scheme: &str, client_port: u16, peer_port: u16) -> Vec<String> {
+    vec![
+        format!("--name={name}"),
+        format!("--data-dir={}", data.display()),
+        format!("--listen-client-urls={scheme}://127.0.0.1:{client_port}"),
+        format!("--advertise-client-urls={scheme}://127.0.0.1:{client_port}"),
+        format!("--listen-peer-urls=http://127.0.0.1:{peer_port}"),
+    ]
+}
+
+/// The arguments of a server that is no member of any cluster but its own.
+#[must_use]
+pub fn alone(name: &str, peer_port: u16) -> [String; 2] {
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    [format!("--initial-advertise-peer-urls={peer}"), format!("--initial-cluster={name}={peer}")]
+}

@@ -1,0 +1,43 @@
+//! The servers of tests and benchmarks: how etcd, Redis and ZooKeeper are started.
+//!
+//! A server listens on the loopback interface, and keeps its data in a directory of its own. What else it is told is up to its user.
+//!
+//! | for | see |
+//! |---|---|
+//! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
+//! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
+//! | our own programs in Java, with the same feature | `java` |
+//! | starting a server where nothing is awaited | [`block_on()`] |
+//! | what a server says of itself | [`ask()`], [`http_get`] |
+//!
+//! Variables say which servers tests use:
+//!
+//! | variable | names |
+//! |---|---|
+//! | `DISTLOCK_TEST_ETCD_URL`, `DISTLOCK_TEST_REDIS_URL`, `DISTLOCK_TEST_ZK_URL` | a server that runs, for tests that need none of their own |
+//! | `DISTLOCK_TEST_ETCD`, `DISTLOCK_TEST_ZK` | the program of etcd, and the class path of ZooKeeper, if not those that `scripts/setup` has got |
+//! | `LOCK_TEST_SERVERS` | where servers run: `process` (the default) or `docker` |
+//! | `LOCK_TEST_ETCD_IMAGE`, `LOCK_TEST_REDIS_IMAGE`, `LOCK_TEST_ZOOKEEPER_IMAGE` | the images of those that run in containers |
+
+mod ask;
+mod block_on;
+pub mod etcd;
+#[cfg(feature = "processes")]
+mod etcd_server;
+#[cfg(feature = "processes")]
+pub mod java;
+pub mod redis;
+#[cfg(feature = "processes")]
+mod redis_server;
+mod setup;
+mod variable;
+pub mod zookeeper;
+#[cfg(feature = "processes")]
+mod zookeeper_server;
+
+pub use self::{
+    ask::{ask, http_get},
+    block_on::block_on,
+};
+#[cfg(feature = "processes")]
+pub use self::{etcd_server::EtcdServer, redis_server::RedisServer, zookeeper_server::ZooKeeperServer};

@@ -1,0 +1,8 @@
+//! [`variable`]: what the environment says.
+
+use std::env;
+
+/// The value of a variable, unless it is empty.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,35 @@
+//! What the pool needs to open sessions and to remove entries.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{
+    BackendErrorKind as Kind,
+    session_pool::{SessionOwner, SessionPool},
+};
+
+use super::{evictions, member::Member, open::open, pool::Pool, session::Session, task};
+use crate::error::Failure;
+
+impl SessionOwner for Pool {
+    fn sessions(&self) -> &SessionPool<Self> {
+        &self.sessions
+    }
+
+    async fn open(self: &Arc<Self>, class: Duration) -> Result<Arc<Session>, Failure> {
+        // If this fails, nothing was created in any queue: for an entry, its request is *unsent*.
+        open(self, class).await.map_err(Failure::unsent)
+    }
+
+    fn opened(self: &Arc<Self>, session: Arc<Session>, class: Duration) {
+        task::start(self, Arc::clone(&session), class);
+        evictions::start(self, &session);
+    }
+
+    async fn remove_member(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+        self.remove_entry(member).await
+    }
+
+    fn keeper_has_ended() -> Failure {
+        Failure::new(Kind::Unavailable, "the keeper has ended").unsent()
+    }
+}

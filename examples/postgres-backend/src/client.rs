@@ -94,12 +94,12 @@ impl Client {
                         self.sessions.retire(&session);
                     }
                     if recreated || !is_missing(&error) {
-                        return Err(error::from_postgres(error));
+                        return Err(error::from_postgres(self.sessions.address(), error));
                     }
                     // The schema was dropped. The next connection creates it again.
                     recreated = true;
                 }
-                None => return Err(timed_out("a request", REQUEST_TIMEOUT)),
+                None => return Err(timed_out(self.sessions.address(), "a request", REQUEST_TIMEOUT)),
             }
         }
     }

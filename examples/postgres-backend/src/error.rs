@@ -7,14 +7,14 @@ use tokio_postgres::{Error, error::SqlState};
 
 pub(crate) const STORE: &str = "postgres";
 
-/// An error of the client library or the server, as one of `lock-core`. It never has a password in it.
-pub(crate) fn from_postgres(error: Error) -> BackendError {
+/// An error of the client library, or of the server at this address, as one of `lock-core`. It never has a password in it.
+pub(crate) fn from_postgres(address: &str, error: Error) -> BackendError {
     let message = match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
         (None, Some(source)) => format!("{error}: {source}"),
         (None, None) => error.to_string(),
     };
-    BackendError::new(STORE, kind(&error), message).with_source(error)
+    BackendError::new(STORE, kind(&error), format!("{address}: {message}")).with_source(error)
 }
 
 fn kind(error: &Error) -> Kind {
@@ -46,8 +46,8 @@ pub(crate) fn is_missing(error: &Error) -> bool {
     error.code().is_some_and(|code| missing.contains(&code))
 }
 
-pub(crate) fn timed_out(what: &str, limit: Duration) -> BackendError {
-    BackendError::new(STORE, Kind::TimedOut, format!("{what} was not answered within {limit:?}"))
+pub(crate) fn timed_out(address: &str, what: &str, limit: Duration) -> BackendError {
+    BackendError::new(STORE, Kind::TimedOut, format!("{address}: {what} was not answered within {limit:?}"))
 }
 
 /// The error for an answer that no function of ours gives.

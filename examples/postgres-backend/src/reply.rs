@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use lock_core::{BackendError, FencingToken, shown_label};
 use tokio_postgres::{Row, row::RowIndex, types::FromSql};
 
-use crate::error;
+use crate::error::unexpected;
 
 /// A value of an answer.
 ///
@@ -15,7 +15,7 @@ pub(crate) fn field<'a, T: FromSql<'a>>(
     row: &'a Row,
     column: impl RowIndex + fmt::Display,
 ) -> Result<T, BackendError> {
-    row.try_get(&column).map_err(error::from_postgres)
+    row.try_get(&column).map_err(|error| unexpected(&format!("the value of `{column}`")).with_source(error))
 }
 
 pub(crate) fn token(row: &Row) -> Result<FencingToken, BackendError> {

@@ -20,8 +20,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, error::SqlState,
-    tls::NoTlsStream,
+    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, config::Host,
+    error::SqlState, tls::NoTlsStream,
 };
 
 use crate::error::{self, STORE, timed_out};
@@ -47,6 +47,8 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// The current connection, and what it shares with its successors.
 pub(crate) struct Sessions {
     server: Config,
+    /// Where it is, for messages.
+    address: String,
     /// Quoted for statements.
     schema: String,
     /// Where hints for this client are sent.
@@ -66,6 +68,7 @@ pub(crate) struct Session {
 impl Sessions {
     pub(crate) fn new(server: Config, schema: &str) -> Self {
         Self {
+            address: address_of(&server),
             server,
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             channel: format!("distlock_{:032x}", SystemEntropy.bits()),
@@ -82,6 +85,10 @@ impl Sessions {
 
     pub(crate) fn channel(&self) -> &str {
         &self.channel
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// The current connection. If there is none, starts to open one.
@@ -148,6 +155,18 @@ impl Session {
     }
 }
 
+/// Each server as `host:port`, or the folder of its socket.
+fn address_of(server: &Config) -> String {
+    let ports = server.get_ports();
+    let port = |number: usize| ports.get(number).or(ports.first()).copied().unwrap_or(5432);
+    let of = |(number, host): (usize, &Host)| match host {
+        Host::Tcp(host) => format!("{host}:{}", port(number)),
+        #[cfg(unix)]
+        Host::Unix(folder) => folder.display().to_string(),
+    };
+    server.get_hosts().iter().enumerate().map(of).collect::<Vec<_>>().join(",")
+}
+
 /// Opens a connection, and drives it until it ends.
 async fn run(end: SessionEnd) {
     let shared = Arc::clone(&end.shared);
@@ -177,14 +196,17 @@ async fn connect(shared: &Sessions) -> Result<(Client, Connection<Socket, NoTlsS
         sleep(Duration::from_millis(CONNECT_PAUSES[failures.min(CONNECT_PAUSES.len() - 1)])).await;
         shared.server.connect(NoTls).await
     });
-    let connected = connecting.await.map_err(|_| timed_out("opening a connection", REQUEST_TIMEOUT));
-    let connected = connected.and_then(|connected| connected.map_err(error::from_postgres));
+    let (address, limit) = (shared.address(), REQUEST_TIMEOUT);
+    let connected = connecting.await.map_err(|_| timed_out(address, "opening a connection", limit));
+    let connected =
+        connected.and_then(|connected| connected.map_err(|error| error::from_postgres(address, error)));
     shared.failures.store(if connected.is_ok() { 0 } else { failures + 1 }, Ordering::Relaxed);
     connected
 }
 
 /// Sets up the connection: listens for hints, and creates the schema if it is missing.
-async fn prepare(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
+async fn prepare(client: &Client, shared: &Sessions) -> Result<(), BackendError> {
+    let Sessions { address, schema, channel, .. } = shared;
     // READ COMMITTED: a verb that waited for another has to see what that one did. lock_timeout: no verb waits long for a queue, because
     // no transaction waits for a client. No sequential and bitmap scans: deleted rows stay in their pages until the server vacuums, and only
     // a plain index scan marks them as dead; with any other plan each verb would read all rows of the last minute. No jit: where no index
@@ -198,20 +220,20 @@ async fn prepare(client: &Client, Sessions { schema, channel, .. }: &Sessions) -
     let said = timeout(REQUEST_TIMEOUT, client.simple_query(&statements));
     let said = said
         .await
-        .map_err(|_| timed_out("the first request", REQUEST_TIMEOUT))?
-        .map_err(error::from_postgres)?;
+        .map_err(|_| timed_out(address, "the first request", REQUEST_TIMEOUT))?
+        .map_err(|error| error::from_postgres(address, error))?;
     let found = said.into_iter().find_map(|said| match said {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
     });
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
-        None => timeout(SCHEMA_TIMEOUT, create_schema(client, schema))
+        None => timeout(SCHEMA_TIMEOUT, create_schema(client, shared))
             .await
-            .unwrap_or_else(|_| Err(timed_out("making the schema", SCHEMA_TIMEOUT))),
+            .unwrap_or_else(|_| Err(timed_out(address, "making the schema", SCHEMA_TIMEOUT))),
         Some(other) => {
             let message = format!(
-                "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
+                "{address}: the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
                  version in all processes, or another schema"
             );
             Err(BackendError::new(STORE, BackendErrorKind::Unsupported, message))
@@ -220,7 +242,8 @@ async fn prepare(client: &Client, Sessions { schema, channel, .. }: &Sessions) -
 }
 
 /// Creates the schema. Clients that create the same schema do so one after the other; they do not wait for other schemas.
-async fn create_schema(client: &Client, schema: &str) -> Result<(), BackendError> {
+async fn create_schema(client: &Client, shared: &Sessions) -> Result<(), BackendError> {
+    let Sessions { address, schema, .. } = shared;
     // Waiting for another client that creates it may take as long as creating it: on a busy machine that is longer than a verb.
     let make = format!(
         "BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1));
@@ -231,9 +254,10 @@ async fn create_schema(client: &Client, schema: &str) -> Result<(), BackendError
     while let Err(error) = client.batch_execute(&make).await {
         // The schema was dropped after it was created and before anything was created in it: try again.
         if error.code() != Some(&SqlState::INVALID_SCHEMA_NAME) {
-            return Err(error::from_postgres(error));
+            return Err(error::from_postgres(address, error));
         }
-        client.batch_execute("ROLLBACK").await.map_err(error::from_postgres)?;
+        let undone = client.batch_execute("ROLLBACK").await;
+        undone.map_err(|error| error::from_postgres(address, error))?;
     }
     Ok(())
 }
@@ -307,7 +331,7 @@ impl Drop for SessionEnd {
         let ended = BackendError::new(
             STORE,
             BackendErrorKind::Unreachable,
-            "the connection ended while it was opened",
+            format!("{}: the connection ended while it was opened", self.shared.address()),
         );
         let _ = session.client.set(Err(ended));
     }

@@ -72,9 +72,11 @@ async fn a_lock_is_kept_and_handed_over_past_the_expiry_of_its_clients_token() {
 async fn a_wrong_password_and_none_at_all_are_denied() {
     let server = TestServer::start("case").await;
     server.admin().add_user().await;
-    for user in ["clients:wrong@", "nobody:open@", ""] {
+    let (wrong, missing) = ("authentication failed", "user name is empty");
+    for (user, what) in [("clients:wrong@", wrong), ("nobody:open@", wrong), ("", missing)] {
         let error = refused(&format!("etcd://{user}{}/case?{LIMITS}", server.address())).await;
         assert_eq!(*error.kind(), BackendErrorKind::Denied, "{user}: {error:?}");
+        assert!(error.to_string().contains(what), "{user}: {error}");
         assert!(!format!("{error} {error:?}").contains("wrong"), "{error:?}");
     }
 }

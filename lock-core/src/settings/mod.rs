@@ -1,5 +1,8 @@
 //! What backends read their settings with, so that they look the same everywhere and no error shows a password.
 //!
+//! A store with servers has a [`ServerConfig`] in its configuration, which [`UrlForm`] reads from a URL and [`Flattened`] from a file.
+//! Any other backend reads its own settings by their names:
+//!
 //! ```
 //! use std::time::Duration;
 //! use lock_core::settings::{ByName, Password};
@@ -32,19 +35,23 @@
 
 mod by_name;
 mod config_error;
+mod connect_error;
 pub mod duration;
 mod endpoint;
-mod login;
+mod flattened;
 mod password;
+mod pem;
+mod server_config;
 mod store_url;
-mod tls_files;
 
 pub use self::{
     by_name::ByName,
     config_error::ConfigError,
+    connect_error::ConnectError,
     endpoint::Endpoint,
-    login::Login,
+    flattened::Flattened,
     password::Password,
+    pem::read_pem,
+    server_config::ServerConfig,
     store_url::{StoreUrl, UrlForm},
-    tls_files::{TlsFiles, read_pem},
 };

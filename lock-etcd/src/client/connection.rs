@@ -44,7 +44,7 @@ impl Connection {
         on_close: OnClose,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let open_by = keeper.now() + cluster.config.connect_timeout;
+        let open_by = keeper.now() + cluster.config.server.connect_timeout;
         let connection = Arc::new(Self {
             runtime,
             channel: SetOnce::new(),
@@ -119,7 +119,7 @@ async fn run(guard: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by: 
 }
 
 fn too_slow(cluster: &Cluster) -> Failure {
-    Failure::timed_out(&cluster.config, "opening a connection", cluster.config.connect_timeout)
+    Failure::timed_out(&cluster.config, "opening a connection", cluster.config.server.connect_timeout)
 }
 
 /// Closes the connection however its task ends: aborted, with its runtime, in a panic.

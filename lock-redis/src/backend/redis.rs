@@ -2,13 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use lock_core::{Keeper, LockName, settings::ConfigError};
+use lock_core::{
+    Keeper, LockName,
+    settings::{ConfigError, ConnectError},
+};
 
 use super::foreign_holders::ForeignHolders;
 use crate::{
     client::{Client, Endpoint, RuntimeSelector},
     config::RedisConfig,
-    connect_error::ConnectError,
     diagnosis,
     keys::Keys,
     notify::Notifications,

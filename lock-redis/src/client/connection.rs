@@ -54,7 +54,7 @@ impl Connection {
         owner: Weak<dyn Owner>,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let open_by = keeper.now() + endpoint.config.connect_timeout;
+        let open_by = keeper.now() + endpoint.config.server.connect_timeout;
         let batcher = Arc::new(Batcher::default());
         let connection = Arc::new(Self {
             runtime,
@@ -184,7 +184,7 @@ fn broken(endpoint: &Endpoint, kind: Kind, error: &RedisError) -> Failure {
 }
 
 fn too_slow(endpoint: &Endpoint) -> Failure {
-    Failure::timed_out(&endpoint.address, "opening a connection", endpoint.config.connect_timeout)
+    Failure::timed_out(&endpoint.address, "opening a connection", endpoint.config.server.connect_timeout)
 }
 
 /// Marks the connection as closed, however its task ends: aborted, with its runtime, in a panic.

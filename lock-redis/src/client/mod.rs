@@ -164,7 +164,7 @@ impl Client {
             let connection = self.pool.connection();
             match connection.opened(endpoint, keeper).await {
                 Ok(multiplexed) => {
-                    let answer_by = keeper.now() + endpoint.config.command_timeout;
+                    let answer_by = keeper.now() + endpoint.config.server.command_timeout;
                     return Ok(Checkout {
                         pool: &self.pool,
                         connection,
@@ -228,7 +228,7 @@ impl Checkout<'_> {
             }
             None => {
                 self.pool.retire(&self.connection);
-                let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
+                let (address, limit) = (&endpoint.address, endpoint.config.server.command_timeout);
                 Err(BackendError::new(
                     STORE,
                     Kind::TimedOut,

@@ -13,35 +13,8 @@ use super::{ByName, ServerConfig, server_config::NAMES};
 /// A format that is asked for the settings of a backend by their names, as [`ByName`] is, and in which those of its server stand
 /// beside them.
 ///
-/// What serde derives reads the backend's own. `#[serde(flatten)]` would do for both, but it keeps values until all are there: its errors
-/// do not say where in a file they are, nor which settings there are.
-///
-/// ```
-/// use lock_core::settings::{Flattened, ServerConfig};
-/// use serde::{Deserialize, Deserializer};
-///
-/// #[derive(Default, Deserialize)]
-/// #[serde(remote = "Self", default)]
-/// struct Config {
-///     #[serde(skip)]
-///     server: ServerConfig,
-///     prefix: String,
-/// }
-///
-/// impl<'de> Deserialize<'de> for Config {
-///     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
-///         let mut server = ServerConfig::default();
-///         // The derived function, and not that of the trait.
-///         let own = Self::deserialize(Flattened { format, server: &mut server })?;
-///         Ok(Self { server, ..own })
-///     }
-/// }
-///
-/// let config: Config = serde_json::from_str(r#"{ "tls": true, "prefix": "app/", "user": "me" }"#)?;
-/// assert!(config.server.tls && config.server.user.as_deref() == Some("me"));
-/// assert_eq!(config.prefix, "app/");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// What serde derives reads the backend's own; there is an [example](super). `#[serde(flatten)]` would do for both, but it keeps values
+/// until all are there: its errors do not say where in a file they are, nor which settings there are.
 #[derive(Debug)]
 pub struct Flattened<'a, D> {
     /// The format.

@@ -1,6 +1,6 @@
 //! [`connect`]: locks from a URL.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, pin::Pin};
 
 #[cfg(any(
     feature = "etcd",
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
     all(feature = "sqlite", target_os = "linux")
 ))]
 use lock_core::Keeper;
-use lock_core::{Locks, Memory, sync::Mutex};
+use lock_core::{Locks, Memory, settings, sync::Mutex};
 #[cfg(feature = "etcd")]
-use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
+use lock_etcd::Etcd;
 #[cfg(feature = "redis")]
-use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
+use lock_redis::Redis;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-use lock_sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig};
+use lock_sqlite::Sqlite;
 #[cfg(feature = "zk")]
-use lock_zk::{ConnectError as ZkError, ZkConfig, ZooKeeper};
+use lock_zk::ZooKeeper;
 
 use crate::{
     ConnectError,
@@ -90,28 +90,43 @@ use crate::{
 ///
 /// # Panics
 /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
-#[cfg_attr(
-    not(any(feature = "etcd", feature = "redis", feature = "sqlite", feature = "zk")),
-    allow(clippy::unused_async, reason = "only servers and files are waited for")
-)]
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
-    let (scheme, rest) = scheme_of(url)?;
-    match scheme.name {
-        "memory" => memory(rest),
-        #[cfg(feature = "redis")]
-        scheme @ ("redis" | "rediss") => redis(scheme, url).await,
-        #[cfg(feature = "etcd")]
-        scheme @ ("etcd" | "etcds") => etcd(scheme, url).await,
-        #[cfg(feature = "sqlite")]
-        "sqlite" => sqlite(url).await,
-        #[cfg(feature = "zk")]
-        scheme @ "zk" => zookeeper(scheme, url).await,
-        #[cfg(feature = "zk-tls")]
-        scheme @ "zks" => zookeeper(scheme, url).await,
-        // All other schemes need a feature, which is off.
-        name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
+    let (&Scheme { name, feature }, rest) = scheme_of(url)?;
+    if name == "memory" {
+        return memory(rest);
     }
+    if name == "sqlite" && cfg!(all(feature = "sqlite", not(target_os = "linux"))) {
+        let problem = "this store needs Linux; use a server, as `redis:` does".to_owned();
+        return Err(ConnectError::BadUrl { scheme: name, problem });
+    }
+    let Some((_, open)) = BACKENDS.iter().find(|(schemes, _)| schemes.contains(&name)) else {
+        return Err(ConnectError::MissingFeature { scheme: name, feature });
+    };
+    open(url).await.map_err(|error| ConnectError::of_backend(name, error))
 }
+
+/// Connects to the store of a URL.
+type Open = fn(&str) -> Pin<Box<dyn Future<Output = Result<Locks, settings::ConnectError>> + Send + '_>>;
+
+/// The backends whose features are on: the schemes of their URLs, and how to connect.
+const BACKENDS: &[(&[&str], Open)] = &[
+    #[cfg(feature = "etcd")]
+    (&["etcd", "etcds"], |url| {
+        Box::pin(async move { Ok(Locks::new(Etcd::connect(url.parse()?, &Keeper::shared()).await?)) })
+    }),
+    #[cfg(feature = "redis")]
+    (&["redis", "rediss"], |url| {
+        Box::pin(async move { Ok(Locks::new(Redis::connect(url.parse()?, &Keeper::shared()).await?)) })
+    }),
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
+    (&["sqlite"], |url| {
+        Box::pin(async move { Ok(Locks::new(Sqlite::connect(url.parse()?, &Keeper::shared()).await?)) })
+    }),
+    #[cfg(feature = "zk")]
+    (if cfg!(feature = "zk-tls") { &["zk", "zks"] } else { &["zk"] }, |url| {
+        Box::pin(async move { Ok(Locks::new(ZooKeeper::connect(url.parse()?, &Keeper::shared()).await?)) })
+    }),
+];
 
 /// The scheme of a URL, and the rest after it.
 fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
@@ -142,55 +157,4 @@ fn memory(name: &str) -> Result<Locks, ConnectError> {
     }
     let mut stores = STORES.lock();
     Ok(Locks::new(stores.entry(name.to_owned()).or_default().clone()))
-}
-
-#[cfg(feature = "redis")]
-async fn redis(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
-    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
-    let config = RedisConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
-    let redis = Redis::connect(config, &Keeper::shared()).await.map_err(|error| match error {
-        RedisError::Store(source) => ConnectError::Backend { source },
-        error => wrong(error.to_string()),
-    })?;
-    Ok(Locks::new(redis))
-}
-
-#[cfg(feature = "etcd")]
-async fn etcd(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
-    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
-    let config = EtcdConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
-    let etcd = Etcd::connect(config, &Keeper::shared()).await.map_err(|error| match error {
-        EtcdError::Store(source) => ConnectError::Backend { source },
-        error => wrong(error.to_string()),
-    })?;
-    Ok(Locks::new(etcd))
-}
-
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
-async fn sqlite(url: &str) -> Result<Locks, ConnectError> {
-    let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
-    let config = SqliteConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
-    let sqlite = Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
-        SqliteError::Store(source) => ConnectError::Backend { source },
-        error => wrong(error.to_string()),
-    })?;
-    Ok(Locks::new(sqlite))
-}
-
-#[cfg(all(feature = "sqlite", not(target_os = "linux")))]
-#[allow(clippy::unused_async, reason = "on Linux there is something to wait for")]
-async fn sqlite(_: &str) -> Result<Locks, ConnectError> {
-    let problem = "this store needs Linux; use a server, as `redis:` does".to_owned();
-    Err(ConnectError::BadUrl { scheme: "sqlite", problem })
-}
-
-#[cfg(feature = "zk")]
-async fn zookeeper(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
-    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
-    let config = ZkConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
-    let zookeeper = ZooKeeper::connect(config, &Keeper::shared()).await.map_err(|error| match error {
-        ZkError::Store(source) => ConnectError::Backend { source },
-        error => wrong(error.to_string()),
-    })?;
-    Ok(Locks::new(zookeeper))
 }

@@ -1,6 +1,6 @@
 //! [`ConnectError`]: why a URL gave no locks.
 
-use lock_core::{BackendError, InputError};
+use lock_core::{BackendError, InputError, settings};
 
 /// Why [`connect`](crate::connect) gave no locks. It never contains a password, in whatever way it is printed.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,16 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// The error of [`connect`](crate::connect) for a backend's own error and the scheme of its URL: for a program that connects to a
+    /// backend itself.
+    #[must_use]
+    pub fn of_backend(scheme: &'static str, error: settings::ConnectError) -> Self {
+        match error {
+            settings::ConnectError::Store(source) => Self::Backend { source },
+            error => Self::BadUrl { scheme, problem: error.to_string() },
+        }
+    }
+
     /// Whether the same call may succeed later, without any change but time.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -49,8 +49,10 @@ impl Store {
         }
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         if scheme == "sqlite" {
-            let sqlite =
-                sqlite(url).await.map_err(|error| permission_failure(url).unwrap_or_else(|| error.into()))?;
+            let sqlite = sqlite(url).await.map_err(|error| {
+                let explained = || Failure::from(ConnectError::of_backend("sqlite", error));
+                permission_failure(url).unwrap_or_else(explained)
+            })?;
             let sqlite = Arc::new(sqlite);
             let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
             let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
@@ -127,13 +129,8 @@ impl Store {
 
 /// As [`distlock::connect`] does it, but with the type of the backend.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
-    let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
-    let config = SqliteConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
-    Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
-        SqliteError::Store(source) => ConnectError::Backend { source },
-        error => wrong(error.to_string()),
-    })
+async fn sqlite(url: &str) -> Result<Sqlite, SqliteError> {
+    Sqlite::connect(url.parse()?, &Keeper::shared()).await
 }
 
 /// A failure that says that this user may not open the file. SQLite only says that it cannot be opened.

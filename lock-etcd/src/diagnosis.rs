@@ -47,7 +47,7 @@ pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
     // The member in use, which has to answer; then each of the list, which need not.
     let channel = std::sync::Arc::clone(&etcd.client.connection().await?.channel);
     let cluster = etcd.client.cluster();
-    let limit = etcd.config.connect_timeout;
+    let limit = etcd.config.server.connect_timeout;
     let asked = (0..etcd.config.endpoints.len()).map(|endpoint| async move {
         let status =
             etcd.keeper.timeout_at(etcd.keeper.now() + limit, cluster.connect_member(endpoint)).await;

@@ -29,7 +29,6 @@
 mod backend;
 mod client;
 mod config;
-mod connect_error;
 mod diagnosis;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -42,10 +41,9 @@ mod queue;
 mod session;
 mod version;
 
-pub use lock_core::settings::{ConfigError, Endpoint, Password};
+pub use lock_core::settings::{ConfigError, ConnectError, Endpoint, Password, ServerConfig};
 
 pub use self::{
     backend::{Etcd, HeldKey},
     config::EtcdConfig,
-    connect_error::ConnectError,
 };

@@ -2,9 +2,9 @@
 
 pub(crate) mod tls;
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, ConfigError, Login, Password, TlsFiles, UrlForm, duration};
+use lock_core::settings::{ConfigError, Flattened, ServerConfig, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
 
 /// How to reach a Redis or Valkey server.
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 ///
 /// `rediss://` is the same with TLS. `redis://:password@host` authenticates the default user. The parameters are
 /// `prefix`, `client_name`, `command_timeout`, `connect_timeout`, `confirm_hints`, `heartbeat`, `password_file`, `ca`, `cert` and `key`: the
-/// fields of this struct of the same names.
+/// fields of the same names of this struct and of its [`server`](Self::server). In a file all fields stand side by side.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Deserializer};
 ///
 /// let config: RedisConfig = "redis://app:secret@cache.internal:6380/2?prefix=locks:&command_timeout=500ms".parse()?;
 /// assert_eq!(config.host, "cache.internal");
-/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+/// assert_eq!(config.server.command_timeout, Duration::from_millis(500));
 /// assert!(!format!("{config} {config:?}").contains("secret"));
 ///
 /// // The same from a file: what is left out has its default, what is unknown is an error.
@@ -46,21 +46,9 @@ pub struct RedisConfig {
     pub host: String,
     /// Default 6379.
     pub port: u16,
-    /// Whether to use TLS. Default: no.
-    pub tls: bool,
-    /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
-    /// when the backend is made.
-    pub ca: Option<PathBuf>,
-    /// A PEM file with the certificate (and its chain) to show to the server. Default: none. Only with `key`; read once.
-    pub cert: Option<PathBuf>,
-    /// A PEM file with the private key of `cert`, not encrypted. Default: none. Only with `cert`; read once.
-    pub key: Option<PathBuf>,
-    /// The ACL user. Default: the server's default user. Only with `password`.
-    pub user: Option<String>,
-    /// The password. Default: none.
-    pub password: Option<Password>,
-    /// A file with the password in its only line, instead of `password`: what stands in a URL, others may see. Default: none. Read once.
-    pub password_file: Option<PathBuf>,
+    /// TLS, the login, and the time limits. The user is an ACL user; a password without a user is that of the server's default user.
+    #[serde(skip)]
+    pub server: ServerConfig,
     /// The number of the database. Default 0.
     pub database: u32,
     /// What all keys and channels start with. Default `distlock:`. Nothing, or the prefix of another library, to share mutexes
@@ -70,13 +58,6 @@ pub struct RedisConfig {
     pub prefix: String,
     /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
     pub client_name: String,
-    /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
-    #[serde(with = "lock_core::settings::duration")]
-    pub command_timeout: Duration,
-    /// How long opening a connection may take, from the name's resolution to the answer to `AUTH`. Default 2 s; 10 ms to
-    /// 1 h. A command that needs a new connection can take this and `command_timeout`.
-    #[serde(with = "lock_core::settings::duration")]
-    pub connect_timeout: Duration,
     /// Whether a waiter that hears that it has the lock asks the server before it believes that. Default: no. It takes one more
     /// round trip for each hand-over, and is of use where others may publish on our channels who may not write our keys: see
     /// `docs/security.md`.
@@ -112,18 +93,10 @@ impl Default for RedisConfig {
         Self {
             host: "localhost".into(),
             port: PORT,
-            tls: false,
-            ca: None,
-            cert: None,
-            key: None,
-            user: None,
-            password: None,
-            password_file: None,
+            server: ServerConfig::default(),
             database: 0,
             prefix: "distlock:".into(),
             client_name: "distlock".into(),
-            command_timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(2),
             confirm_hints: false,
             heartbeat: Duration::from_secs(1),
         }
@@ -141,24 +114,16 @@ impl RedisConfig {
         let mut config = Self {
             host: endpoint.host().into(),
             port: endpoint.port().unwrap_or(PORT),
-            tls: url.tls,
-            user: url.user.clone(),
-            password: url.password.clone(),
             database: database(&url.path)?,
+            server: url.server,
             ..Self::default()
         };
         for (parameter, value) in url.parameters {
             match parameter {
                 "prefix" => config.prefix = value,
                 "client_name" => config.client_name = value,
-                "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
-                "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
                 "confirm_hints" => config.confirm_hints = flag("confirm_hints", value)?,
-                "heartbeat" => config.heartbeat = duration::setting(parameter, &value)?,
-                "password_file" => config.password_file = Some(value.into()),
-                "ca" => config.ca = Some(value.into()),
-                "cert" => config.cert = Some(value.into()),
-                _ => config.key = Some(value.into()),
+                _ => config.heartbeat = duration::setting(parameter, &value)?,
             }
         }
         config.validate()?;
@@ -176,8 +141,7 @@ impl RedisConfig {
         if self.port == 0 {
             return Err(ConfigError::Port);
         }
-        self.login().validate()?;
-        TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
+        self.server.validate()?;
         let unclosed = self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}'));
         // With nothing in the first braces, a cluster hashes whole keys, and a lock would have several slots.
         let empty = self.prefix.split_once('{').is_some_and(|(_, rest)| rest.starts_with('}'));
@@ -194,13 +158,7 @@ impl RedisConfig {
                 hint,
             });
         }
-        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
-        duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)?;
         duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
-    }
-
-    pub(crate) fn login(&self) -> Login<'_> {
-        Login { user: &self.user, password: &self.password, password_file: &self.password_file }
     }
 
     /// `host:port`, for people.
@@ -229,8 +187,10 @@ fn database(path: &str) -> Result<u32, ConfigError> {
 
 impl<'de> Deserialize<'de> for RedisConfig {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        let mut server = ServerConfig::default();
         // The derived function, and not that of the trait.
-        Self::deserialize(ByName(format))
+        let own = Self::deserialize(Flattened { format, server: &mut server })?;
+        Ok(Self { server, ..own })
     }
 }
 
@@ -245,11 +205,7 @@ impl FromStr for RedisConfig {
 /// The server as a URL, without the password and without parameters.
 impl fmt::Display for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.tls { "rediss://" } else { "redis://" })?;
-        if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
-        }
-        write!(f, "{}/{}", self.address(), self.database)
+        write!(f, "{}{}/{}", FORM.start(&self.server), self.address(), self.database)
     }
 }
 

@@ -166,7 +166,8 @@ pub fn notifications(data: &[u8]) {
 
 /// Whatever a server says to a client that logs in, it is told in a short line, and without the password.
 pub fn greetings(data: &[u8]) {
-    let config = RedisConfig { password: Some(SECRET.into()), database: 2, ..RedisConfig::default() };
+    let mut config = RedisConfig { database: 2, ..RedisConfig::default() };
+    config.server.password = Some(SECRET.into());
     let endpoint = Endpoint::new(Arc::new(config)).expect("the configuration is valid");
     let mut socket = tokio::io::join(data, tokio::io::sink());
     let greeted = greet(&mut socket, &endpoint).now_or_never().expect("it is all there, or the end is");

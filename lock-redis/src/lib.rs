@@ -29,7 +29,6 @@
 mod backend;
 mod client;
 mod config;
-mod connect_error;
 mod diagnosis;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -45,6 +44,6 @@ mod server_info;
 #[cfg(test)]
 mod testing;
 
-pub use lock_core::settings::{ConfigError, Password};
+pub use lock_core::settings::{ConfigError, ConnectError, Password, ServerConfig};
 
-pub use self::{backend::Redis, config::RedisConfig, connect_error::ConnectError};
+pub use self::{backend::Redis, config::RedisConfig};

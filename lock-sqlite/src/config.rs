@@ -104,10 +104,9 @@ impl SqliteConfig {
             MACHINE => Some(Self::MACHINE_FILE.into()),
             path => Some(path.into()),
         };
-        let mut config = Self { path, ..Self::default() };
-        for (parameter, value) in FORM.read(&format!("sqlite://here?{query}"))?.parameters {
-            config.command_timeout = duration::setting(parameter, &value)?;
-        }
+        // A file has the same time limit for a command as a server, and the same default.
+        let command_timeout = FORM.read(&format!("sqlite://here?{query}"))?.server.command_timeout;
+        let config = Self { path, command_timeout };
         config.validate()?;
         Ok(config)
     }

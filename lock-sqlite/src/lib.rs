@@ -40,7 +40,6 @@ mod checkpointer;
 mod clock;
 mod clock_domain;
 mod config;
-mod connect_error;
 mod connection;
 mod database;
 mod diagnosis;
@@ -76,6 +75,6 @@ mod wal_files;
 mod worker;
 mod writer;
 
-pub use lock_core::settings::ConfigError;
+pub use lock_core::settings::{ConfigError, ConnectError};
 
-pub use self::{backend::Sqlite, config::SqliteConfig, connect_error::ConnectError};
+pub use self::{backend::Sqlite, config::SqliteConfig};

@@ -2,9 +2,9 @@
 
 mod acl;
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFiles, UrlForm, duration};
+use lock_core::settings::{ConfigError, Endpoint, Flattened, ServerConfig, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
 use zookeeper_client::Acl;
 
@@ -18,8 +18,9 @@ use crate::keys::{Keys, Layout, is_path};
 /// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
 /// ```
 ///
-/// `zks://` is the same with TLS, and takes the feature `tls`; see [`tls`](Self::tls). The parameters are `acl`, `tick`,
-/// `command_timeout`, `connect_timeout`, `interop`, `password_file`, `ca`, `cert` and `key`: the fields of this struct of the same names.
+/// `zks://` is the same with TLS, and takes the feature `tls`; see [`server`](Self::server). The parameters are `acl`, `tick`,
+/// `command_timeout`, `connect_timeout`, `interop`, `password_file`, `ca`, `cert` and `key`: the fields of the same names of this struct
+/// and of its `server`. In a file all fields stand side by side.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::keys::{Keys, Layout, is_path};
 /// let config: ZkConfig = "zk://app:secret@zk-1,zk-2:2181,zk-3/app/locks?command_timeout=500ms".parse()?;
 /// assert_eq!(config.endpoints.len(), 3);
 /// assert_eq!(config.chroot, "/app/locks");
-/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+/// assert_eq!(config.server.command_timeout, Duration::from_millis(500));
 /// assert!(!format!("{config} {config:?}").contains("secret"));
 ///
 /// // The same from a file. A field that is left out has its default; an unknown one is an error.
@@ -47,23 +48,13 @@ use crate::keys::{Keys, Layout, is_path};
 pub struct ZkConfig {
     /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. The order does not matter.
     pub endpoints: Vec<Endpoint>,
-    /// Whether to use TLS. Default: no. Takes the feature `tls`. The client of ZooKeeper uses the provider of cryptography that is
-    /// installed in rustls for the process. If there is none when the backend is made, ring is installed; to use another one, install it
-    /// before.
-    pub tls: bool,
-    /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
-    /// when the backend is made.
-    pub ca: Option<PathBuf>,
-    /// A PEM file with the certificate (and its chain) to show to the server. Default: none. Only with `key`; read once.
-    pub cert: Option<PathBuf>,
-    /// A PEM file with the private key of `cert`, not encrypted. Default: none. Only with `cert`; read once.
-    pub key: Option<PathBuf>,
-    /// The user, for the scheme `digest`. Default: none. Only with `password`, and without a `:`.
-    pub user: Option<String>,
-    /// The password. Default: none. Only with `user`.
-    pub password: Option<Password>,
-    /// A file with the password in its only line, instead of `password`, for others may see what is in a URL. Default: none. Read once.
-    pub password_file: Option<PathBuf>,
+    /// TLS, the login, and the time limits. The user is for the scheme `digest`, and has no `:`; a password needs a user. A command
+    /// that needs a new session may take `connect_timeout` plus twice `command_timeout`.
+    ///
+    /// TLS takes the feature `tls`. The client of ZooKeeper uses the provider of cryptography that is installed in rustls for the
+    /// process. If there is none when the backend is made, ring is installed; to use another one, install it before.
+    #[serde(skip)]
+    pub server: ServerConfig,
     /// The access rights to the nodes that are made: `creator` gives all rights to their maker and none to others; `world` gives all
     /// rights to all clients; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
     /// `digest:app:qO…=:cdrwa` and `world:anyone:r`. Default: `creator` with a user or with `cert`, else `world`. All clients
@@ -76,13 +67,6 @@ pub struct ZkConfig {
     /// some time after its session has ended.
     #[serde(with = "lock_core::settings::duration")]
     pub tick: Duration,
-    /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
-    #[serde(with = "lock_core::settings::duration")]
-    pub command_timeout: Duration,
-    /// How long opening a session may take, over all endpoints, from the resolution of names to the first answer. Default 2 s;
-    /// 10 ms to 1 h. A command that needs a new session may take this plus twice `command_timeout`.
-    #[serde(with = "lock_core::settings::duration")]
-    pub connect_timeout: Duration,
     /// Whose clients share mutexes with this library. Default: none.
     pub interop: Option<Interop>,
 }
@@ -119,18 +103,10 @@ impl Default for ZkConfig {
     fn default() -> Self {
         Self {
             endpoints: vec![Endpoint::localhost()],
-            tls: false,
-            ca: None,
-            cert: None,
-            key: None,
-            user: None,
-            password: None,
-            password_file: None,
+            server: ServerConfig::default(),
             acl: Vec::new(),
             chroot: "/distlock".into(),
             tick: Duration::from_secs(2),
-            command_timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(2),
             interop: None,
         }
     }
@@ -143,31 +119,19 @@ impl ZkConfig {
     /// [`ConfigError`] says which part is wrong, and what to write instead.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let url = FORM.read(url)?;
-        let mut config = Self {
-            endpoints: url.endpoints,
-            tls: url.tls,
-            user: url.user,
-            password: url.password,
-            ..Self::default()
-        };
+        let mut config = Self { endpoints: url.endpoints, server: url.server, ..Self::default() };
         if !url.path.is_empty() {
             config.chroot = format!("/{}", url.path.trim_end_matches('/'));
         }
         for (parameter, value) in url.parameters {
             match parameter {
                 "acl" => config.acl = value.split(';').map(str::to_owned).collect(),
-                "tick" => config.tick = duration::setting(parameter, &value)?,
-                "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
-                "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
                 "interop" if value == "curator" => config.interop = Some(Interop::Curator),
                 "interop" => {
                     let hint = "write curator, or leave it out";
                     return Err(ConfigError::Setting { option: "interop", given: value, hint });
                 }
-                "password_file" => config.password_file = Some(value.into()),
-                "ca" => config.ca = Some(value.into()),
-                "cert" => config.cert = Some(value.into()),
-                _ => config.key = Some(value.into()),
+                _ => config.tick = duration::setting(parameter, &value)?,
             }
         }
         config.validate()?;
@@ -182,13 +146,12 @@ impl ZkConfig {
         if self.endpoints.is_empty() {
             return Err(ConfigError::Host);
         }
-        self.login().validate_with_user()?;
-        if let Some(user) = self.user.as_ref().filter(|user| user.contains(':')) {
+        self.server.validate_with_user()?;
+        if let Some(user) = self.server.user.as_ref().filter(|user| user.contains(':')) {
             let hint = "use a user without a colon: zookeeper takes the rest for the password";
             return Err(ConfigError::Setting { option: "user", given: user.clone(), hint });
         }
-        TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
-        if self.tls && !cfg!(feature = "tls") {
+        if self.server.tls && !cfg!(feature = "tls") {
             return Err(ConfigError::Tls {
                 reason: "this build is without the feature `tls` of lock-zk".into(),
             });
@@ -199,18 +162,12 @@ impl ZkConfig {
             let hint = "write a path such as /app/locks, of at most 1024 bytes, or / for none";
             return Err(ConfigError::Setting { option: "chroot", given: self.chroot.clone(), hint });
         }
-        duration::within("tick", self.tick, &duration::TIMEOUTS)?;
-        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
-        duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)
-    }
-
-    pub(crate) fn login(&self) -> Login<'_> {
-        Login { user: &self.user, password: &self.password, password_file: &self.password_file }
+        duration::within("tick", self.tick, &duration::TIMEOUTS)
     }
 
     /// The access rights to the nodes that are made. A server knows a client by its user or by its certificate.
     pub(crate) fn rights(&self) -> Result<Vec<Acl>, ConfigError> {
-        acl::read(&self.acl, self.user.is_some() || self.cert.is_some())
+        acl::read(&self.acl, self.server.user.is_some() || self.server.cert.is_some())
     }
 
     pub(crate) fn keys(&self) -> Keys {
@@ -225,7 +182,7 @@ impl ZkConfig {
 
     /// One or all of them, as the client of ZooKeeper wants them.
     pub(crate) fn connect_string(&self, endpoint: Option<usize>) -> String {
-        let scheme = if self.tls { "tcp+tls://" } else { "tcp://" };
+        let scheme = if self.server.tls { "tcp+tls://" } else { "tcp://" };
         let servers = endpoint.map_or_else(|| self.servers(), |endpoint| self.address(endpoint));
         scheme.to_owned() + &servers.replace(',', &format!(",{scheme}"))
     }
@@ -239,8 +196,10 @@ impl ZkConfig {
 
 impl<'de> Deserialize<'de> for ZkConfig {
     fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
-        // The derived method, which is not that of the trait.
-        Self::deserialize(ByName(format))
+        let mut server = ServerConfig::default();
+        // The derived function, and not that of the trait.
+        let own = Self::deserialize(Flattened { format, server: &mut server })?;
+        Ok(Self { server, ..own })
     }
 }
 
@@ -255,11 +214,7 @@ impl FromStr for ZkConfig {
 /// The ensemble as a URL, without the password and without parameters.
 impl fmt::Display for ZkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.tls { "zks://" } else { "zk://" })?;
-        if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
-        }
-        write!(f, "{}{}", self.servers(), self.chroot)
+        write!(f, "{}{}{}", FORM.start(&self.server), self.servers(), self.chroot)
     }
 }
 

@@ -154,7 +154,7 @@ async fn statuses(sessions: &Sessions) -> Vec<Result<String, Failure>> {
 }
 
 async fn status_of(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
-    let (keeper, limit) = (sessions.keeper(), sessions.config().connect_timeout);
+    let (keeper, limit) = (sessions.keeper(), sessions.config().server.connect_timeout);
     let ensemble = sessions.ensemble().clone();
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;

@@ -28,7 +28,6 @@
 mod backend;
 mod client;
 mod config;
-mod connect_error;
 mod diagnosis;
 mod error;
 mod guarantees;
@@ -37,10 +36,9 @@ mod notify;
 mod queue;
 mod session;
 
-pub use lock_core::settings::{ConfigError, Endpoint, Password};
+pub use lock_core::settings::{ConfigError, ConnectError, Endpoint, Password, ServerConfig};
 
 pub use self::{
     backend::{HeldNode, ZooKeeper},
     config::{Interop, ZkConfig},
-    connect_error::ConnectError,
 };

@@ -5,25 +5,27 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::{ConfigError, Endpoint, Password};
+use super::{ConfigError, Endpoint, ServerConfig};
 
 /// What the URLs of one kind of store look like.
 ///
 /// ```
+/// # use std::time::Duration;
 /// use lock_core::settings::UrlForm;
 ///
 /// const FORM: UrlForm = UrlForm {
 ///     scheme: "store",
 ///     tls_scheme: "stores",
 ///     shape: "store://[user:password@]host[:port][,host[:port]…][/prefix]",
-///     parameters: &["command_timeout"],
+///     parameters: &["command_timeout", "heartbeat"],
 /// };
 ///
-/// let url = FORM.read("stores://app:p%40ss@one,two:7000/locks?command_timeout=1s")?;
-/// assert!(url.tls);
+/// let url = FORM.read("stores://app:p%40ss@one,two:7000/locks?command_timeout=1s&heartbeat=3s")?;
+/// assert!(url.server.tls);
+/// assert_eq!(url.server.command_timeout, Duration::from_secs(1));
 /// assert_eq!(url.endpoints.len(), 2);
 /// assert_eq!(url.path, "locks");
-/// assert_eq!(url.parameters, [("command_timeout", "1s".to_owned())]);
+/// assert_eq!(url.parameters, [("heartbeat", "3s".to_owned())]);
 ///
 /// let error = FORM.read("store://app:pass/word@one").unwrap_err();
 /// assert!(!error.to_string().contains("word@"));
@@ -37,7 +39,7 @@ pub struct UrlForm {
     pub tls_scheme: &'static str,
     /// The form of such a URL, for errors.
     pub shape: &'static str,
-    /// The parameters that exist.
+    /// The parameters that exist. Those that are settings of a [`ServerConfig`] go there, all others to [`StoreUrl::parameters`].
     pub parameters: &'static [&'static str],
 }
 
@@ -45,17 +47,13 @@ pub struct UrlForm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreUrl {
-    /// Whether it is for TLS.
-    pub tls: bool,
-    /// The user name. Not empty.
-    pub user: Option<String>,
-    /// The password, after the user.
-    pub password: Option<Password>,
+    /// What the scheme, the login and the parameters say about any server. What is left out has its default; a user is not empty.
+    pub server: ServerConfig,
     /// The servers, at least one.
     pub endpoints: Vec<Endpoint>,
     /// The path after the servers, without its first slash.
     pub path: String,
-    /// The parameters, each of the known ones at most once.
+    /// The other parameters, each of the known ones at most once.
     pub parameters: Vec<(&'static str, String)>,
 }
 
@@ -88,17 +86,28 @@ impl UrlForm {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').map_or((login, None), |(user, p)| (user, Some(p)));
-        Ok(StoreUrl {
+        let mut server = ServerConfig {
             tls,
             user: Some(decoded("user", user)?).filter(|user| !user.is_empty()),
             password: password.map(|p| decoded("password", p)).transpose()?.map(Into::into),
-            endpoints: hosts
-                .split(',')
-                .map(|host| decoded("host", host)?.parse())
-                .collect::<Result<_, _>>()?,
-            path: decoded("path", path.strip_prefix('/').unwrap_or(path))?,
-            parameters: self.parameters(query)?,
-        })
+            ..ServerConfig::default()
+        };
+        let endpoints: Vec<Endpoint> =
+            hosts.split(',').map(|host| decoded("host", host)?.parse()).collect::<Result<_, _>>()?;
+        let path = decoded("path", path.strip_prefix('/').unwrap_or(path))?;
+        let mut parameters = Vec::new();
+        for (parameter, value) in self.parameters(query)? {
+            parameters.extend(server.set(parameter, value)?.map(|value| (parameter, value)));
+        }
+        Ok(StoreUrl { server, endpoints, path, parameters })
+    }
+
+    /// The beginning of such a URL for people: the scheme and the user, without the password.
+    #[must_use]
+    pub fn start(&self, server: &ServerConfig) -> String {
+        let scheme = if server.tls { self.tls_scheme } else { self.scheme };
+        let user = server.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+        format!("{scheme}://{user}")
     }
 
     fn parameters(&self, query: &str) -> Result<Vec<(&'static str, String)>, ConfigError> {
@@ -159,7 +168,8 @@ mod tests {
     fn every_part_is_read_and_decoded() {
         let url =
             FORM.read("STORES://u%40x:p%3Aw%23@[::1]:7000,host/a%20b/c?prefix=a%26+&heartbeat=").unwrap();
-        assert_eq!((url.tls, url.user.as_deref(), url.password), (true, Some("u@x"), Some("p:w#".into())));
+        let ServerConfig { tls, user, password, .. } = url.server;
+        assert_eq!((tls, user.as_deref(), password), (true, Some("u@x"), Some("p:w#".into())));
         assert_eq!(url.endpoints.iter().map(ToString::to_string).collect::<Vec<_>>(), ["[::1]:7000", "host"]);
         assert_eq!(url.path, "a b/c");
         assert_eq!(url.parameters, [("prefix", "a&+".to_owned()), ("heartbeat", String::new())]);

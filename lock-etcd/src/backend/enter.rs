@@ -284,7 +284,7 @@ impl Etcd {
 
     /// A permit to read a queue.
     async fn read_permit<'a>(&self, contention: &'a QueueContention) -> ReadPermit<'a> {
-        contention.read_permit(&self.keeper, self.config.command_timeout).await
+        contention.read_permit(&self.keeper, self.config.server.command_timeout).await
     }
 
     /// The standing of a place that was seen. A waiter's watches are there before it is judged for good (C6).
@@ -306,7 +306,7 @@ impl Etcd {
             return Ok(self.admitted(member, place));
         }
         let id = member.entry.id;
-        let until = self.keeper.now() + self.config.command_timeout;
+        let until = self.keeper.now() + self.config.server.command_timeout;
         self.watches.wait_live(until).await;
         let hub = self.watches.hub();
         let hints = Subscription::new(hub, id, view.snapshot(place, claim, &member.key));

@@ -51,7 +51,7 @@ impl Cluster {
         let mut options = ConnectOptions::new()
             .with_require_leader(true)
             .with_auto_token_refresh(true)
-            .with_connect_timeout(config.connect_timeout)
+            .with_connect_timeout(config.server.connect_timeout)
             // For the connection with the watch stream; every other request has a time limit.
             .with_keep_alive(PING_EVERY, PING_EVERY)
             .with_keep_alive_while_idle(false)
@@ -60,11 +60,11 @@ impl Cluster {
         if let Some(tls) = tls::load(&config)? {
             options = options.with_tls(tls);
         }
-        if let (Some(user), Some(password)) = (&config.user, config.login().read()?) {
+        if let (Some(user), Some(password)) = (&config.server.user, config.server.read_password()?) {
             options = options.with_user(user, password.expose());
         }
         // So a connection that waited for its turn has as much time left for the attempt.
-        let longest = config.connect_timeout / 2;
+        let longest = config.server.connect_timeout / 2;
         let breaker = || CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(longest);
         let breakers = config.endpoints.iter().map(|_| breaker()).collect();
         Ok(Self {

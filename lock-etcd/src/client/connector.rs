@@ -27,11 +27,11 @@ impl Connector for Cluster {
     }
 
     fn connect_timeout(&self) -> Duration {
-        self.config.connect_timeout
+        self.config.server.connect_timeout
     }
 
     fn timed_out(&self, _target: &()) -> Failure {
-        Failure::timed_out(&self.config, "opening a connection", self.config.connect_timeout)
+        Failure::timed_out(&self.config, "opening a connection", self.config.server.connect_timeout)
     }
 
     fn failure(&self, kind: Kind, message: &'static str) -> Failure {

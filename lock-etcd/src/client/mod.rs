@@ -60,7 +60,7 @@ impl Client {
     /// Safe to drop. The transaction may have been carried out.
     pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Outcome<TxnResponse> {
         self.0
-            .send_within(self.0.cluster().config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
+            .send_within(self.0.cluster().config.server.command_timeout, |channel| Arc::clone(channel).txn(txn()))
             .await
     }
 
@@ -70,7 +70,7 @@ impl Client {
     /// Safe to drop. The request may have been carried out.
     pub(crate) async fn delete(&self, key: &[u8]) -> Outcome<DeleteResponse> {
         self.0
-            .send_within(self.0.cluster().config.command_timeout, |channel| {
+            .send_within(self.0.cluster().config.server.command_timeout, |channel| {
                 Arc::clone(channel).delete(key.to_vec())
             })
             .await
@@ -100,7 +100,7 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.0.send_within(self.0.cluster().config.command_timeout, request).await
+        self.0.send_within(self.0.cluster().config.server.command_timeout, request).await
     }
 
     /// The same with another time limit.

@@ -7,15 +7,16 @@ use crate::{EtcdConfig, error::chain};
 
 /// Reads the files, and checks that they fit together. `None` if the configuration is without TLS.
 pub(super) fn load(config: &EtcdConfig) -> Result<Option<TlsOptions>, ConfigError> {
-    if !config.tls {
+    let server = &config.server;
+    if !server.tls {
         return Ok(None);
     }
     let mut options = TlsOptions::new();
-    options = match &config.ca {
+    options = match &server.ca {
         Some(ca) => options.ca_certificate(Certificate::from_pem(read_pem("ca", ca, "CERTIFICATE")?)),
         None => options.with_native_roots(),
     };
-    if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
+    if let (Some(cert), Some(key)) = (&server.cert, &server.key) {
         let cert = read_pem("cert", cert, "CERTIFICATE")?;
         options = options.identity(Identity::from_pem(cert, read_pem("key", key, "PRIVATE KEY")?));
     }
@@ -44,21 +45,26 @@ mod tests {
         let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let cert = file("cert.pem", &signed.cert.pem());
         let (empty, missing) = (file("empty.pem", "nothing"), dir.path().join("missing.pem"));
-        let tls = EtcdConfig { tls: true, ca: Some(cert.clone()), ..EtcdConfig::default() };
+        let mut tls = EtcdConfig::default();
+        (tls.server.tls, tls.server.ca) = (true, Some(cert.clone()));
         assert!(load(&tls).unwrap().is_some());
+        let shows = |cert: &PathBuf, key: &PathBuf| {
+            let mut config = tls.clone();
+            (config.server.cert, config.server.key) = (Some(cert.clone()), Some(key.clone()));
+            config
+        };
         for bad in [&empty, &missing] {
-            let config = EtcdConfig { ca: Some(bad.clone()), ..tls.clone() };
+            let mut config = tls.clone();
+            config.server.ca = Some(bad.clone());
             let error = load(&config).unwrap_err();
             assert!(matches!(&error, ConfigError::File { option: "ca", path, .. } if path == bad), "{error}");
-            let config = EtcdConfig { cert: Some(cert.clone()), key: Some(bad.clone()), ..tls.clone() };
-            let error = load(&config).unwrap_err();
+            let error = load(&shows(&cert, bad)).unwrap_err();
             assert!(
                 matches!(&error, ConfigError::File { option: "key", path, .. } if path == bad),
                 "{error}"
             );
         }
         let other = file("other.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
-        let config = EtcdConfig { cert: Some(cert), key: Some(other), ..tls };
-        assert!(matches!(load(&config).unwrap_err(), ConfigError::Tls { .. }));
+        assert!(matches!(load(&shows(&cert, &other)).unwrap_err(), ConfigError::Tls { .. }));
     }
 }

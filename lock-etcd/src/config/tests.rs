@@ -18,12 +18,13 @@ fn every_part_of_a_url_is_read() {
     )
     .unwrap();
     assert_eq!(endpoints(&config), ["[::1]:7000", "host:2379", "10.0.0.1:80"]);
-    assert_eq!((config.user.as_deref(), config.password.clone()), (Some("u@x"), Some("p:w#".into())));
+    let server = &config.server;
+    assert_eq!((server.user.as_deref(), server.password.clone()), (Some("u@x"), Some("p:w#".into())));
     assert_eq!(config.prefix, "a b/c/");
-    assert_eq!(config.command_timeout, Duration::from_millis(1500));
-    assert_eq!(config.connect_timeout, Duration::from_millis(250));
+    assert_eq!(server.command_timeout, Duration::from_millis(1500));
+    assert_eq!(server.connect_timeout, Duration::from_millis(250));
     assert_eq!(config.heartbeat, Duration::from_secs(5));
-    let files = [config.ca.clone(), config.cert.clone(), config.key.clone()];
+    let files = [server.ca.clone(), server.cert.clone(), server.key.clone()];
     assert_eq!(files, ["a.pem", "c.pem", "k.pem"].map(|file| Some(file.into())));
     assert_eq!(config.to_string(), "etcds://u@x@[::1]:7000,host:2379,10.0.0.1:80/a b/c/");
 }

@@ -168,7 +168,7 @@ impl WatchTask {
 
     /// If it fails, the next stream is refused too, and this is called again.
     async fn refresh_token(&self, keeper: &Keeper, handle: &ConnectionHandle) {
-        let limit = self.client.cluster().config.command_timeout;
+        let limit = self.client.cluster().config.server.command_timeout;
         let etcd = handle.channel.client();
         if keeper.timeout_at(keeper.now() + limit, etcd.refresh_token()).await.is_none() {
             handle.fail();
@@ -181,7 +181,7 @@ impl WatchTask {
         keeper: &Keeper,
     ) -> Result<(ConnectionHandle, WatchRequestSender, WatchResponseStream), Failure> {
         let handle = self.client.connection().await?;
-        let limit = self.client.cluster().config.command_timeout;
+        let limit = self.client.cluster().config.server.command_timeout;
         let mut watches = handle.channel.watch.clone();
         let options = WatchOptions::new().with_watch_id(EVICTIONS);
         let opened = watches.watch(self.evictions.clone(), Some(options));

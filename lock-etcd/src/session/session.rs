@@ -106,7 +106,7 @@ impl Session {
 
     /// Makes sure that its last proof is no older than `age`: asks for a new one if it is.
     pub(crate) async fn prove(&self, client: &Client, age: Duration) -> Result<(), Failure> {
-        let limit = client.cluster().config.command_timeout;
+        let limit = client.cluster().config.server.command_timeout;
         if client.keeper().now().since(self.proved()) <= age {
             Ok(())
         } else {

@@ -84,7 +84,7 @@ impl SessionTask {
     async fn prove(&mut self, pool: &Arc<Pool>) {
         let session = &self.session;
         // So that several tries fit between the first and the deadline.
-        let limit = (session.granted() / 6).min(pool.client.cluster().config.command_timeout);
+        let limit = (session.granted() / 6).min(pool.client.cluster().config.server.command_timeout);
         match session.keep_alive(&pool.client, limit).await {
             Ok(()) => {
                 self.due = session.proved() + session.granted() / 3;

@@ -2,13 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use lock_core::{Keeper, LockName, RuntimeSelector, settings::ConfigError};
+use lock_core::{
+    Keeper, LockName, RuntimeSelector,
+    settings::{ConfigError, ConnectError},
+};
 
 use super::foreign_holders::ForeignHolders;
 use crate::{
     client::{Client, Endpoint},
     config::RedisConfig,
-    connect_error::ConnectError,
     diagnosis,
     keys::Keys,
     notify::Notifications,

@@ -95,7 +95,7 @@ impl Endpoint {
         keeper: &Keeper,
         probe: impl Future<Output = io::Result<bool>> + Send,
     ) -> bool {
-        let until = keeper.now() + self.config.connect_timeout / 2;
+        let until = keeper.now() + self.config.server.connect_timeout / 2;
         keeper.timeout_at(until, probe).await.is_some_and(|answer| answer.unwrap_or(false))
     }
 

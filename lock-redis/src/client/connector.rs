@@ -60,7 +60,7 @@ impl Connector for CommandConnector {
     }
 
     fn connect_timeout(&self) -> Duration {
-        self.endpoint.config.connect_timeout
+        self.endpoint.config.server.connect_timeout
     }
 
     fn timed_out(&self, _target: &()) -> Failure {

@@ -31,10 +31,10 @@ impl Endpoint {
     /// Checks the configuration and reads its files. Opens no connection.
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
         config.validate()?;
-        let (password, tls) = (config.login().read()?, Tls::load(&config)?);
+        let (password, tls) = (config.server.read_password()?, Tls::load(&config)?);
         // Half of the limit, so that a connection that waited has as much time left for its attempt.
-        let breaker =
-            CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
+        let breaker = CircuitBreaker::new(Failure::is_of_connection)
+            .with_longest_pause(config.server.connect_timeout / 2);
         Ok(Self {
             address: config.address(),
             config,

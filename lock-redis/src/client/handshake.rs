@@ -98,7 +98,7 @@ fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
     let mut greetings = Vec::new();
     if let Some(password) = &endpoint.password {
         let mut words = vec!["AUTH"];
-        words.extend(config.user.as_deref());
+        words.extend(config.server.user.as_deref());
         words.push(password.expose());
         greetings.push(greeting("authentication", true, &words));
     }

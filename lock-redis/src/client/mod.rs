@@ -164,7 +164,7 @@ impl Client {
     async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
         let pool = &self.pool;
         let (pooled, connection) = pool.connect(&()).await.map_err(|failure| failure.to_unsent())?;
-        let answer_by = pool.keeper().now() + pool.connector().endpoint.config.command_timeout;
+        let answer_by = pool.keeper().now() + pool.connector().endpoint.config.server.command_timeout;
         Ok(Checkout { pool, pooled, connection, retire_at: None, answer_by })
     }
 }
@@ -213,7 +213,7 @@ impl Checkout<'_> {
             }
             None => {
                 self.pool.retire(&self.pooled);
-                let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
+                let (address, limit) = (&endpoint.address, endpoint.config.server.command_timeout);
                 Err(BackendError::new(
                     STORE,
                     Kind::TimedOut,

@@ -17,8 +17,8 @@ fn a_url_without_anything_has_the_documented_defaults() {
     assert_eq!((config.port, config.database, config.client_name.as_str()), (6379, 0, "distlock"));
     assert_eq!(config.prefix, "distlock:");
     assert_eq!(RedisConfig::from_url("redis://localhost?prefix=").unwrap().prefix, "");
-    assert_eq!(config.command_timeout, Duration::from_secs(2));
-    assert_eq!(config.connect_timeout, Duration::from_secs(2));
+    assert_eq!(config.server.command_timeout, Duration::from_secs(2));
+    assert_eq!(config.server.connect_timeout, Duration::from_secs(2));
     assert_eq!(config.heartbeat, Duration::from_secs(1));
     assert_eq!(RedisConfig::from_url("redis://localhost/").unwrap(), config);
 }
@@ -33,22 +33,23 @@ fn every_part_of_a_url_is_read() {
     let url = "rediss://u%40x:p%3Aw%23@[::1]:7000/15?prefix=a%7Bb%7D%2F+&client_name=web-1&command_timeout=1s%20500ms\
                &connect_timeout=250ms&confirm_hints=true&heartbeat=5s&ca=/etc/ca.pem&cert=c.pem&key=k.pem";
     let config = RedisConfig::from_url(url).unwrap();
+    let mut server = ServerConfig::default();
+    server.tls = true;
+    server.ca = Some("/etc/ca.pem".into());
+    server.cert = Some("c.pem".into());
+    server.key = Some("k.pem".into());
+    server.user = Some("u@x".into());
+    server.password = Some("p:w#".into());
+    server.command_timeout = Duration::from_millis(1500);
+    server.connect_timeout = Duration::from_millis(250);
     let expected = RedisConfig {
         host: "::1".into(),
         port: 7000,
-        tls: true,
-        ca: Some("/etc/ca.pem".into()),
-        cert: Some("c.pem".into()),
-        key: Some("k.pem".into()),
-        user: Some("u@x".into()),
-        password: Some("p:w#".into()),
-        password_file: None,
+        server,
         database: 15,
         prefix: "a{b}/+".into(),
         client_name: "web-1".into(),
         confirm_hints: true,
-        command_timeout: Duration::from_millis(1500),
-        connect_timeout: Duration::from_millis(250),
         heartbeat: Duration::from_secs(5),
     };
     assert_eq!(config, expected);
@@ -58,7 +59,7 @@ fn every_part_of_a_url_is_read() {
 #[test]
 fn a_password_alone_is_the_default_users() {
     let config = RedisConfig::from_url("redis://:secret@host").unwrap();
-    assert_eq!((config.user, config.password), (None, Some("secret".into())));
+    assert_eq!((config.server.user, config.server.password), (None, Some("secret".into())));
 }
 
 #[test]
@@ -193,20 +194,26 @@ fn certificates_that_cannot_be_used_name_their_option_and_file() {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let cert = file("cert.pem", &signed.cert.pem());
     let (empty, missing) = (file("empty.pem", "nothing"), dir.path().join("missing.pem"));
-    let tls = RedisConfig { tls: true, ca: Some(cert.clone()), ..RedisConfig::default() };
+    let mut tls = RedisConfig::default();
+    (tls.server.tls, tls.server.ca) = (true, Some(cert.clone()));
     assert!(tls::Tls::load(&tls).unwrap().is_some());
+    let shows = |cert: &PathBuf, key: &PathBuf| {
+        let mut config = tls.clone();
+        (config.server.cert, config.server.key) = (Some(cert.clone()), Some(key.clone()));
+        config
+    };
 
     for bad in [&empty, &missing] {
-        let config = RedisConfig { ca: Some(bad.clone()), ..tls.clone() };
+        let mut config = tls.clone();
+        config.server.ca = Some(bad.clone());
         let error = tls::Tls::load(&config).unwrap_err();
         assert!(matches!(&error, ConfigError::File { option: "ca", path, .. } if path == bad), "{error}");
-        let config = RedisConfig { cert: Some(cert.clone()), key: Some(bad.clone()), ..tls.clone() };
-        let error = tls::Tls::load(&config).unwrap_err();
+        let error = tls::Tls::load(&shows(&cert, bad)).unwrap_err();
         assert!(matches!(&error, ConfigError::File { option: "key", path, .. } if path == bad), "{error}");
     }
     let other = file("other.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
-    let config = RedisConfig { cert: Some(cert), key: Some(other), ..tls.clone() };
-    assert!(matches!(tls::Tls::load(&config).unwrap_err(), ConfigError::File { option: "cert", .. }));
+    let mismatch = tls::Tls::load(&shows(&cert, &other)).unwrap_err();
+    assert!(matches!(mismatch, ConfigError::File { option: "cert", .. }));
     let config = RedisConfig { host: "a b".into(), ..tls };
     assert!(matches!(tls::Tls::load(&config).unwrap_err(), ConfigError::Setting { option: "host", .. }));
 }

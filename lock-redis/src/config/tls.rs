@@ -26,7 +26,7 @@ pub(crate) struct Tls {
 impl Tls {
     /// Reads the files. `None` if the configuration is without TLS.
     pub(crate) fn load(config: &RedisConfig) -> Result<Option<Self>, ConfigError> {
-        if !config.tls {
+        if !config.server.tls {
             return Ok(None);
         }
         let server = ServerName::try_from(config.host.clone()).map_err(|_| {
@@ -36,8 +36,8 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for the default versions of tls")
-            .with_root_certificates(roots(config.ca.as_deref())?);
-        let client = match (&config.cert, &config.key) {
+            .with_root_certificates(roots(config.server.ca.as_deref())?);
+        let client = match (&config.server.cert, &config.server.key) {
             (Some(cert), Some(key)) => builder
                 .with_client_auth_cert(certificates("cert", cert)?, private_key(key)?)
                 .map_err(|error| unusable("cert", cert, &error))?,

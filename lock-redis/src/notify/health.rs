@@ -114,7 +114,7 @@ pub(super) const SUBSCRIBE: &str = "subscribe to its channels";
 /// What is not permitted, and how to permit it.
 pub(super) fn not_permitted(endpoint: &Endpoint, what: &str) -> String {
     let (address, config) = (&endpoint.address, &endpoint.config);
-    let (user, prefix) = (config.user.as_deref().unwrap_or("default"), &config.prefix);
+    let (user, prefix) = (config.server.user.as_deref().unwrap_or("default"), &config.prefix);
     format!(
         "{address} does not let the user `{user}` {what}: permit it with `ACL SETUSER {user} +publish +subscribe &{prefix}*`"
     )

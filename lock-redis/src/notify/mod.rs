@@ -100,7 +100,7 @@ impl Notifications {
         let channels = [self.keeper_subscriber.channel().to_vec(), self.eviction_channel.clone()];
         let (tell, told) = oneshot::channel();
         self.runtimes.keeper().spawn(async move {
-            let limit = endpoint.config.connect_timeout;
+            let limit = endpoint.config.server.connect_timeout;
             let asked =
                 keeper.timeout_at(keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;
             let late = || Err(Failure::timed_out(&endpoint.address, "subscribing", limit));

@@ -173,7 +173,7 @@ impl Subscriber {
         }
         let mut phase = self.shared.phase.subscribe();
         let keeper = self.runtimes.keeper();
-        let until = keeper.now() + self.shared.endpoint.config.command_timeout;
+        let until = keeper.now() + self.shared.endpoint.config.server.command_timeout;
         // The waiter goes on in any case. The sender is in `self`, so the channel never closes.
         let _ = keeper.timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
@@ -197,7 +197,7 @@ impl Shared {
         // Some waiters sleep for as long as hints allow.
         let mut relied_on = false;
         loop {
-            let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
+            let opened_by = keeper.now() + self.endpoint.config.server.connect_timeout;
             let failure = match keeper.timeout_at(opened_by, self.open(keeper)).await {
                 Some(Ok(subscription)) => {
                     // Waiters that listen from now on miss nothing, and the earlier ones look again.
@@ -210,7 +210,7 @@ impl Shared {
                 }
                 failed => {
                     let failure = failed.and_then(Result::err).unwrap_or_else(|| {
-                        let limit = self.endpoint.config.connect_timeout;
+                        let limit = self.endpoint.config.server.connect_timeout;
                         Failure::timed_out(&self.endpoint.address, "subscribing", limit)
                     });
                     // Without a server, it does not help to look again.
@@ -246,7 +246,8 @@ impl Shared {
                 self.health.check_publish(&mut socket, &self.endpoint, &self.channel).await
             };
             // If this fails because of the connection, the heartbeats notice.
-            let _ = keeper.timeout_at(keeper.now() + self.endpoint.config.connect_timeout, marking).await;
+            let _ =
+                keeper.timeout_at(keeper.now() + self.endpoint.config.server.connect_timeout, marking).await;
         }
         pending().await
     }

@@ -62,7 +62,8 @@ impl ZooKeeper {
         let looks = paths
             .iter()
             .map(|path| async move { session.answer("a renewal", client.check_stat(path)).await });
-        let (proof, found) = join(session.heartbeat(self.config.command_timeout), join_all(looks)).await;
+        let (proof, found) =
+            join(session.heartbeat(self.config.server.command_timeout), join_all(looks)).await;
         dues.iter()
             .zip(found)
             .map(|(due, found)| (due.index, self.renewed(due, session, sent, &proof, found)))

@@ -39,10 +39,10 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// Reads the files that the configuration names.
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
-        let (password, tls) = (config.login().read()?, Tls::load(&config)?);
+        let (password, tls) = (config.server.read_password()?, Tls::load(&config)?);
         let limits = Arc::new(SessionLimits::new(config.endpoints.len()));
-        let breaker =
-            CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
+        let breaker = CircuitBreaker::new(Failure::is_of_connection)
+            .with_longest_pause(config.server.connect_timeout / 2);
         let (breaker, log) = (Arc::new(breaker), LogThrottle::new(&keeper));
         Ok(Self { config, password, tls, keeper, limits, breaker, log })
     }
@@ -61,7 +61,7 @@ impl Ensemble {
     async fn open_somewhere(&self, session_timeout: Duration) -> Result<Arc<ReconnectingClient>, Failure> {
         let (until, alone) = (self.connect_deadline(), self.config.endpoints.len() == 1);
         let answer_limit =
-            if alone { self.config.connect_timeout } else { self.answer_limit(session_timeout) };
+            if alone { self.config.server.connect_timeout } else { self.answer_limit(session_timeout) };
         let mut opened = Err(self.unreachable());
         // One after the other, and not left to the client, which waits long for a server that hangs.
         for endpoint in self.endpoints_to_try(session_timeout).await {
@@ -210,7 +210,7 @@ impl Ensemble {
         if let Some(tls) = &self.tls {
             connector = tls.secure(connector);
         }
-        match (&config.user, &self.password) {
+        match (&config.server.user, &self.password) {
             (Some(user), Some(password)) => {
                 connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes())
             }
@@ -222,7 +222,7 @@ impl Ensemble {
     /// repeated on another connection within the time limit of a command. Another server may be quicker.
     pub(crate) fn answer_limit(&self, session_timeout: Duration) -> Duration {
         let config = &self.config;
-        let limits = config.command_timeout.min(config.connect_timeout / 2);
+        let limits = config.server.command_timeout.min(config.server.connect_timeout / 2);
         limits.min(silence(session_timeout)).max(MIN_SILENCE)
     }
 
@@ -264,7 +264,7 @@ impl Ensemble {
     }
 
     fn connect_deadline(&self) -> BootTime {
-        self.keeper.now() + self.config.connect_timeout
+        self.keeper.now() + self.config.server.connect_timeout
     }
 }
 

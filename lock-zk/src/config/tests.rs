@@ -1,5 +1,7 @@
 //! Reading an ensemble from a URL and from a file.
 
+use lock_core::settings::Password;
+
 use super::*;
 
 fn ms(ms: u64) -> Duration {
@@ -13,9 +15,10 @@ fn everything_can_stand_in_a_url() {
     let config = ZkConfig::from_url(url).unwrap();
     assert_eq!(config.servers(), "a:2181,[::1]:7");
     assert_eq!(config.chroot, "/x/y");
-    assert_eq!(config.password.as_ref().map(Password::expose), Some("se:cret"));
+    let server = &config.server;
+    assert_eq!(server.password.as_ref().map(Password::expose), Some("se:cret"));
     assert_eq!(
-        (config.tick, config.command_timeout, config.connect_timeout),
+        (config.tick, server.command_timeout, server.connect_timeout),
         (ms(200), ms(1_000), ms(3_000))
     );
     assert_eq!(config.interop, Some(Interop::Curator));
@@ -33,7 +36,8 @@ fn rights_can_stand_in_a_url_and_a_certificate_makes_a_creator() {
     assert_eq!(schemes(&of("u:p@a")), ["auth"]);
     assert_eq!(schemes(&of("u:p@a?acl=world")), ["world"]);
     assert_eq!(schemes(&of("a?acl=digest:app:qO%3D:cdrwa;world:anyone:r")), ["digest", "world"]);
-    let shows_itself = ZkConfig { cert: Some("/x".into()), ..ZkConfig::default() };
+    let mut shows_itself = ZkConfig::default();
+    shows_itself.server.cert = Some("/x".into());
     assert_eq!(schemes(&shows_itself), ["auth"]);
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> 
                 make_base_nodes(pool, session, &client).await?;
             }
             Err(failure) if failure.cause() == Cause::NodeExists => {
-                return session.heartbeat(pool.config.command_timeout).await;
+                return session.heartbeat(pool.config.server.command_timeout).await;
             }
             Err(failure) => return Err(failure),
             Ok((stat, _)) => return Ok(stat),

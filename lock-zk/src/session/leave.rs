@@ -14,7 +14,7 @@ impl Pool {
     /// Removes a member from the store. It has ended from here on, whatever the store answers: no answer in flight brings it back, and no
     /// create is sent after this.
     pub(super) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
-        let (now, limit) = (self.keeper.now(), self.config.command_timeout);
+        let (now, limit) = (self.keeper.now(), self.config.server.command_timeout);
         let (expired, began) = (member.end(now), member.begin_leave(now, limit));
         let session = &member.session;
         if !session.has_ended() {
@@ -57,7 +57,7 @@ impl Pool {
     }
 
     fn too_late(&self) -> Failure {
-        Failure::timed_out("a release", self.config.command_timeout).about(&self.config.to_string())
+        Failure::timed_out("a release", self.config.server.command_timeout).about(&self.config.to_string())
     }
 
     /// Deletes a member's node. If creates are in doubt, all nodes that they may have made: a request of a session is decided before a

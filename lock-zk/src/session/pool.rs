@@ -49,7 +49,7 @@ impl Pool {
     }
 
     pub(super) fn settings(&self) -> SessionSettings {
-        let (tick, command_timeout) = (self.config.tick, self.config.command_timeout);
+        let (tick, command_timeout) = (self.config.tick, self.config.server.command_timeout);
         SessionSettings {
             keeper: self.keeper.clone(),
             tick,

@@ -69,7 +69,7 @@ impl Sessions {
             return Ok(session);
         }
         // A short one suffices: nothing is lost with it, and it lives for as long as a command may take.
-        self.for_ttl(self.0.config.command_timeout).await
+        self.for_ttl(self.0.config.server.command_timeout).await
     }
 
     /// A session of the shortest timeout that this backend asks for.

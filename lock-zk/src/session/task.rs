@@ -115,7 +115,7 @@ impl SessionTask {
     /// Sends a heartbeat. The next one may be due before its answer is there.
     fn heartbeat(&self, pool: &Arc<Pool>) {
         // So that several attempts fit between the first and the deadline.
-        let limit = (self.session.granted() / 6).min(pool.config.command_timeout);
+        let limit = (self.session.granted() / 6).min(pool.config.server.command_timeout);
         let (heartbeat, session, pool) =
             (self.session.heartbeat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
         self.heartbeats.push(Box::pin(async move {

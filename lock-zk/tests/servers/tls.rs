@@ -262,7 +262,8 @@ async fn files_that_cannot_be_used_are_errors_that_name_them() {
     let (ca, cert, key) = (file("ca.pem"), file("client.pem"), file("client-key.pem"));
     let with = |ca: &Path, cert: &Path, key: &Path| {
         let mut config = ZkConfig::from_url(&secured.good()).unwrap();
-        (config.ca, config.cert, config.key) = (Some(ca.into()), Some(cert.into()), Some(key.into()));
+        (config.server.ca, config.server.cert, config.server.key) =
+            (Some(ca.into()), Some(cert.into()), Some(key.into()));
         config
     };
     for (config, wrong, path) in [

@@ -29,7 +29,7 @@ pub(crate) struct Tls {
 impl Tls {
     /// Reads the files. `None` if the configuration is without TLS.
     pub(crate) fn load(config: &ZkConfig) -> Result<Option<Self>, ConfigError> {
-        if !config.tls {
+        if !config.server.tls {
             return Ok(None);
         }
         for endpoint in &config.endpoints {
@@ -39,7 +39,7 @@ impl Tls {
             })?;
         }
         choose_provider();
-        let roots = match &config.ca {
+        let roots = match &config.server.ca {
             Some(ca) => pem("ca", ca, "CERTIFICATE")?,
             None => trusted_by_the_system()?,
         };
@@ -48,7 +48,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for the default versions of tls")
             .with_root_certificates(store(&roots, config)?);
-        let client = match (&config.cert, &config.key) {
+        let client = match (&config.server.cert, &config.server.key) {
             (Some(cert), Some(key)) => {
                 let (chain, key) = (pem("cert", cert, "CERTIFICATE")?, pem("key", key, "PRIVATE KEY")?);
                 options = options.with_pem_identity(&chain, &key).map_err(|error| not_shown(cert, &error))?;
@@ -136,7 +136,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, rustls::pki_t
 
 /// None of the trusted certificates can be used.
 fn unusable(config: &ZkConfig, reason: &dyn fmt::Display) -> ConfigError {
-    match &config.ca {
+    match &config.server.ca {
         Some(ca) => file("ca", ca, reason),
         None => ConfigError::Tls { reason: format!("this system's certificates cannot be used: {reason}") },
     }

@@ -1,15 +1,16 @@
-//! [`ConnectError`]: why a backend could not be made.
+//! [`ConnectError`]: why connecting to a store failed.
 
-use lock_core::{BackendError, settings::ConfigError};
+use super::ConfigError;
+use crate::BackendError;
 
-/// Why [`Sqlite::connect`](crate::Sqlite::connect) failed.
+/// Why a backend could not connect to its store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file cannot be used.
+    /// The store cannot be used.
     #[error("{}", .0.explained())]
     Store(#[source] BackendError),
 }

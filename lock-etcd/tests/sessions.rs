@@ -292,7 +292,7 @@ async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
         assert!(matches!(again, Standing::Gone), "{again:?}");
         seen.push(format!("{:?}", client.backend));
     }
-    assert!(seen.iter().all(|seen| seen.contains("members: 1 ")), "the holder is the only one: {seen:#?}");
+    assert!(seen.iter().all(|seen| seen.contains("members: 1,")), "the holder is the only one: {seen:#?}");
     client.await_queue(NAME, 1).await;
     guard.release().await.unwrap().confirmed().unwrap();
 }

@@ -132,8 +132,8 @@ Exit codes:
   79   the lock was lost: the command was stopped, or ended without it
   126  run: the command cannot be run
   127  run: the command does not exist
---exit busy=…,unavailable=…,lost=…,unstopped=…,kind=… sets other codes for 75, 69, 79, 77 and 65
---status-file says whether a code is from the command or from distlock";
+Set other codes for 75, 69, 79, 77 and 65 with --exit busy=…,unavailable=…,lost=…,unstopped=…,kind=…
+With --status-file, distlock writes whether a code is from the command or from itself";
 
 #[cfg(test)]
 mod tests {

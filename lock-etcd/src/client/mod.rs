@@ -60,7 +60,9 @@ impl Client {
     /// Safe to drop. The transaction may have been carried out.
     pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Outcome<TxnResponse> {
         self.0
-            .send_within(self.0.cluster().config.server.command_timeout, |channel| Arc::clone(channel).txn(txn()))
+            .send_within(self.0.cluster().config.server.command_timeout, |channel| {
+                Arc::clone(channel).txn(txn())
+            })
             .await
     }
 

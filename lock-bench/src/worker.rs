@@ -10,7 +10,7 @@ use crate::{
     counting_backend::CountingBackend,
     error::Result,
     held_locks::HeldLocks,
-    store::{Forwarder, ForwardingRound, Store},
+    store::{Forwarder, ForwardingRound, MessageLatency, Store},
     timestamp::Timestamp,
 };
 
@@ -43,8 +43,8 @@ pub(crate) enum Reply {
     Done,
     /// What was granted in this process.
     Grants(Vec<Grant>),
-    /// From the call that published a message to its receipt in this process.
-    Latencies(Vec<Duration>),
+    /// How long the messages of a chain took that this process timed.
+    Latencies(Vec<MessageLatency>),
     /// The deadline of the lease that is held.
     Renewed(Timestamp),
     /// The locks that were kept are released. So many had been lost before.

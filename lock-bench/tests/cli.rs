@@ -45,6 +45,8 @@ fn bad_usage_is_an_error_that_says_what_there_is() {
             "there is no row `pear`; there are ping.p50, ping.p99, pair.p50",
         ),
         (&["--store", "memory", "--only", ""], "there is no row ``"),
+        (&["--store", "redis", "--only", "run.stop"], "run.start.p50, run.parallel.200"),
+        (&["--store", "memory", "--only", "run"], "there is no row `run`"),
         (&["--store", "memory", "--fast"], "unexpected argument '--fast'"),
         (&["--store", "memory", "--json", "/nonexistent/rows.json"], "/nonexistent/rows.json: No such file"),
     ] {
@@ -92,6 +94,38 @@ fn the_page_and_the_summary_are_made_again_from_the_raw_data_of_a_run() {
     }
 }
 
+/// Runs it on Redis for the rows of the command, which is this program.
+fn bench_the_command(program: Option<&str>) -> Output {
+    // A link, and no copy: a program that is being written cannot be started, nor in the fork of another test.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let bench = folder.path().join("lock-bench");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_lock-bench"), &bench).unwrap();
+    if let Some(program) = program {
+        std::os::unix::fs::symlink(program, folder.path().join("distlock")).unwrap();
+    }
+    Command::new(bench).args(["--store", "redis", "--rounds", "1", "--only", "run"]).output().unwrap()
+}
+
+#[test]
+fn without_the_command_its_rows_fail_and_say_how_to_build_it() {
+    let output = bench_the_command(None);
+    let (table, message) = (text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success(), "{message}");
+    assert!(message.contains("distlock is missing: build it with `cargo build"), "{message}");
+    for row in ["run.start.p50", "run.parallel.200"] {
+        let failed = |line: &str| line.contains(row) && line.contains("not run: failed");
+        assert!(table.lines().any(failed), "{table}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_no_quick_start() {
+    let output = bench_the_command(Some("/bin/false"));
+    let message = text(&output.stderr);
+    let expected = "run: a process ended with exit status: 1";
+    assert!(!output.status.success() && message.contains(expected), "{message}");
+}
+
 /// These keep the machine busy for seconds, which would disturb a test that watches a clock.
 mod alone {
     use super::*;
@@ -125,6 +159,17 @@ mod alone {
         }
         assert_eq!(row(&rows, "commands.handoff.1")["ok"], true);
         assert!(rows.iter().all(|row| !row["row"].as_str().unwrap().starts_with("pair")), "{rows:?}");
+    }
+
+    #[test]
+    fn the_command_is_started_alone_and_in_a_crowd() {
+        let output = bench_the_command(Some("/bin/true"));
+        let (table, message) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{message}");
+        for row in ["| run.start.p50 ", "| run.parallel.200 "] {
+            let measured = |line: &str| line.starts_with(row) && !line.contains("not run");
+            assert!(table.lines().any(measured), "{table}");
+        }
     }
 
     #[test]

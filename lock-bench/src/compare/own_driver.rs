@@ -128,7 +128,7 @@ impl Floor {
             until: Timestamp::now().plus(left(request.until_ns)),
         };
         let latencies = forwarder.run(round).await?;
-        let latencies = latencies.iter().map(|latency| u64::try_from(latency.as_nanos()));
+        let latencies = latencies.iter().map(|latency| u64::try_from(latency.certain.as_nanos()));
         Ok(Response::Passed { latencies: latencies.collect::<Result<_, _>>()? })
     }
 }

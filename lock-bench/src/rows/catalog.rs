@@ -1,8 +1,8 @@
 //! [`all`]: the measurements that there are.
 
 use super::{
-    commands, figure::RowSpec, handoff, held, measurement::Measurement, pair, rival, takeover, throughput,
-    waiters,
+    commands, figure::RowSpec, handoff, held, measurement::Measurement, pair, rival, run_command, takeover,
+    throughput, waiters,
 };
 use crate::store::StoreKind;
 
@@ -17,6 +17,7 @@ pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
         Box::new(handoff::HandOff::BETWEEN_PROCESSES),
         Box::new(handoff::HandOff::UNDER_LOAD),
         Box::new(commands::Commands),
+        Box::new(run_command::RunCommand),
         Box::new(takeover::Takeover),
         Box::new(waiters::Waiters),
         Box::new(held::Held),

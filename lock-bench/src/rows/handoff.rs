@@ -1,5 +1,6 @@
 //! `handoff`: the time from the call of `release` until the next waiter has its guard, against the time from the call of
-//! `PUBLISH` to the receipt; and hand-offs per second, against messages that are sent on at once.
+//! `PUBLISH` to the receipt, and on etcd to the answer to the read that has to follow; and hand-offs per second, against messages
+//! that are sent on at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use crate::{
     counting_backend::CountingBackend,
     error::Result,
     samples::{Rounds, Samples},
-    store::{ForwardingRound, StoreKind},
+    store::{ForwardingRound, MessageLatency, StoreKind},
     timestamp::Timestamp,
     worker::{Command, Reply},
     workers::Workers,
@@ -67,6 +68,7 @@ impl HandOff {
         floor_and_ours(&mut workers, true, HOLD, Plan::ROUND / 2).await?;
 
         let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
+        let mut event = Rounds::default();
         let (mut latencies, mut floors) = (Samples::new(), Samples::new());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
@@ -74,15 +76,17 @@ impl HandOff {
             let ours = handed_over(&grants)?;
             // On a busy machine a round may end before the first hand-off.
             if ours.len() > 0 {
-                p50.push(ours.percentile(50.0), (floor.len() > 0).then(|| floor.percentile(50.0)));
+                let median = |floor: &Samples| (floor.len() > 0).then(|| floor.percentile(50.0));
+                p50.push(ours.percentile(50.0), median(&floor.certain));
+                event.push(ours.percentile(50.0), median(&floor.received));
                 latencies.add(&ours);
-                floors.add(&floor);
+                floors.add(&floor.certain);
             }
             let (floor, grants) =
                 floor_and_ours(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
             if let Some((hand_offs, granted)) = per_second(&grants)? {
-                let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
-                let messages = (floor.len() > 0).then_some(messages);
+                let messages = floor.certain.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
+                let messages = (floor.certain.len() > 0).then_some(messages);
                 rate.push(hand_offs, messages);
                 all.push(granted, messages);
             }
@@ -93,6 +97,7 @@ impl HandOff {
         workers.tell_all(|_| Command::Finish).await?;
         Ok(vec![
             Figure::over(format!("{group}.p50"), &p50),
+            Figure::over(format!("{group}.event"), &event),
             Figure::p99(format!("{group}.p99"), &latencies, &floors),
             Figure::over(format!("{group}.rate"), &rate),
             Figure::over(format!("{group}.grants"), &all),
@@ -105,12 +110,12 @@ impl Measurement for HandOff {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let rows = |waiters: &usize| {
             let group = self.group(*waiters);
-            [
-                RowSpec::new(format!("{group}.p50"), "us").bound(self.bound(store)),
-                RowSpec::new(format!("{group}.p99"), "us"),
-                RowSpec::new(format!("{group}.rate"), "handoffs/s"),
-                RowSpec::new(format!("{group}.grants"), "grants/s"),
-            ]
+            let row = |what: &str, unit| RowSpec::new(format!("{group}.{what}"), unit);
+            let mut rows = vec![row("p50", "us").bound(self.bound(store))];
+            // Elsewhere the event is the floor.
+            rows.extend(store.is_etcd().then(|| row("event", "us")));
+            rows.extend([row("p99", "us"), row("rate", "handoffs/s"), row("grants", "grants/s")]);
+            rows
         };
         self.waiters.iter().flat_map(rows).collect()
     }
@@ -150,13 +155,21 @@ async fn set_up(workers: &mut Workers, group: &str, waiters: usize) -> Result<()
     Ok(())
 }
 
+/// How long the messages of one round took.
+struct Floor {
+    /// Until their receivers knew all that a waiter has to know.
+    certain: Samples,
+    /// Until they were received.
+    received: Samples,
+}
+
 /// Measures the floor and our locks, alternately one or the other first.
 async fn floor_and_ours(
     workers: &mut Workers,
     floor_first: bool,
     hold: Duration,
     length: Duration,
-) -> Result<(Samples, Vec<Grant>)> {
+) -> Result<(Floor, Vec<Grant>)> {
     if floor_first {
         let floor = forward(workers, hold, length).await?;
         Ok((floor, contend(workers, hold, length).await?))
@@ -166,7 +179,7 @@ async fn floor_and_ours(
     }
 }
 
-async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Samples> {
+async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Floor> {
     let until = Timestamp::now().plus(length);
     let replies =
         workers.tell_all(|i| Command::Forward(ForwardingRound { first: i == 0, hold, until })).await?;
@@ -174,7 +187,12 @@ async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Res
         Reply::Latencies(latencies) => Ok(latencies),
         other => Err(format!("a chain of messages was answered by {other:?}").into()),
     });
-    Ok(latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    let latencies: Vec<MessageLatency> =
+        latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    Ok(Floor {
+        certain: latencies.iter().map(|latency| latency.certain).collect(),
+        received: latencies.iter().map(|latency| latency.received).collect(),
+    })
 }
 
 /// All grants of all processes, in the order of the queue.

@@ -9,6 +9,7 @@ mod measurement;
 mod pair;
 mod plan;
 mod rival;
+mod run_command;
 mod takeover;
 mod throughput;
 mod waiters;

@@ -68,8 +68,24 @@ pub(crate) enum Rival {
 /// A link in a chain of messages: it receives a message on one channel and sends it on to another.
 #[async_trait]
 pub(crate) trait Forwarder: fmt::Debug + Send {
-    /// Takes part in one round. Returns the latencies, from the call that publishes a message to its receipt.
-    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>>;
+    /// Takes part in one round. Returns how long each of its messages took.
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<MessageLatency>>;
+}
+
+/// How long a message took, from the call that publishes it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct MessageLatency {
+    /// Until it was received.
+    pub(crate) received: Duration,
+    /// Until its receiver knew what a waiter has to know before it holds a lock: the floor of a hand-off.
+    pub(crate) certain: Duration,
+}
+
+impl MessageLatency {
+    /// Of a message that leaves nothing to be asked.
+    pub(crate) fn of_receipt(received: Duration) -> Self {
+        Self { received, certain: received }
+    }
 }
 
 /// How the links of a chain forward messages in one round.

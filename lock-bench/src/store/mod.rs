@@ -18,7 +18,9 @@ mod sqlite;
 mod zk;
 
 pub(crate) use self::{
-    interface::{BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, Rival, Store},
+    interface::{
+        BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Store,
+    },
     kind::StoreKind,
     open::{connect, start},
 };

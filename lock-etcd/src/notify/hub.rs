@@ -15,7 +15,7 @@ use lock_core::{
 use tokio::sync::Notify;
 
 use super::{
-    hub_state::{Command, HubState, Wakeups},
+    hub_state::{Command, Departure, HubState, Wakeups},
     wait_state::{GrantCondition, Presence, WaitState},
 };
 use crate::{
@@ -236,35 +236,46 @@ impl WatchHub {
         self.lock().send(Command::Progress);
     }
 
-    /// Takes in what came.
-    pub(super) fn on_response(&self, response: &WatchResponse) {
+    /// Takes in what came. Returns the waiters that have to [look](Self::tell_to_look), a moment later.
+    pub(super) fn on_response(&self, response: &WatchResponse) -> Vec<EntryId> {
         let id = response.watch_id();
         if id == EVICTIONS {
-            return self.on_evictions(response);
+            self.on_evictions(response);
+            return Vec::new();
         }
         let revision = response.header().map_or(0, ResponseHeader::revision);
+        let mut look_later = Vec::new();
         if response.canceled() {
-            self.on_event(id, WatchEvent::Canceled);
+            look_later = self.on_event(id, WatchEvent::Canceled);
         } else if response.created() {
-            self.on_event(id, WatchEvent::Created(revision));
+            look_later = self.on_event(id, WatchEvent::Created(revision));
         }
         // Puts are filtered out by the server.
         for kv in response.events().iter().filter_map(Event::kv) {
-            self.on_event(id, WatchEvent::Deleted(kv.mod_revision()));
+            look_later.extend(self.on_event(id, WatchEvent::Deleted(kv.mod_revision())));
+        }
+        look_later
+    }
+
+    /// Has a waiter look that was to do so later, unless it has looked meanwhile.
+    pub(super) fn tell_to_look(&self, entry: EntryId) {
+        let has_looked = self.lock().waiters.get(&entry).is_none_or(WaitState::is_unchanged);
+        if !has_looked {
+            self.notifier.send(entry, Hint::Changed);
         }
     }
 
-    fn on_event(&self, id: i64, event: WatchEvent) {
-        let (mut told, mut wakeups) = (Vec::new(), Wakeups::default());
+    fn on_event(&self, id: i64, event: WatchEvent) -> Vec<EntryId> {
+        let (mut departure, mut wakeups) = (Departure::default(), Wakeups::default());
         let mut of_session = None;
         let mut state = self.lock();
         match event {
-            WatchEvent::Canceled => (told, wakeups) = state.on_canceled(id),
+            WatchEvent::Canceled => (departure.told, wakeups) = state.on_canceled(id),
             WatchEvent::Created(revision) => wakeups = state.on_created(id, revision),
             WatchEvent::Deleted(revision) => {
                 if let Some(key) = state.keys.get(&id).cloned() {
                     of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
-                    told = state.on_deleted(&key, revision);
+                    departure = state.on_deleted(&key, revision);
                 }
             }
         }
@@ -274,6 +285,9 @@ impl WatchHub {
         if matches!(event, WatchEvent::Canceled | WatchEvent::Created(_)) {
             self.created.notify_waiters();
         }
+        // First the one that may be admitted: the read that it sends then is what the hand-off waits for.
+        let Departure { mut told, look_later } = departure;
+        told.sort_by_key(|(_, hint)| *hint == Hint::Changed);
         for (entry, hint) in told {
             self.notifier.send(entry, hint);
         }
@@ -285,6 +299,7 @@ impl WatchHub {
                 session.mark_doubtful();
             }
         }
+        look_later
     }
 
     fn on_evictions(&self, response: &WatchResponse) {

@@ -46,6 +46,15 @@ pub(super) struct Watch {
     pub(super) waiters: BTreeSet<EntryId>,
 }
 
+/// What follows from a delete.
+#[must_use]
+#[derive(Debug, Default)]
+pub(super) struct Departure {
+    pub(super) told: Vec<(EntryId, Hint)>,
+    /// Waiters that have to look, and whose turn it cannot be yet.
+    pub(super) look_later: Vec<EntryId>,
+}
+
 /// Those who wait for a watch, and are to be woken when nothing is locked: a waker is code of others, which may drop a waiter.
 #[must_use]
 #[derive(Default)]
@@ -169,14 +178,19 @@ impl HubState {
         Wakeups(waiters.collect())
     }
 
-    pub(super) fn on_deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
-        let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
+    /// A key that is watched was deleted.
+    pub(super) fn on_deleted(&mut self, key: &[u8], revision: i64) -> Departure {
+        let mut departure = Departure::default();
+        let Some(watch) = self.watches.get_mut(key) else { return departure };
         watch.deleted = watch.deleted.max(revision);
-        let waiters = &mut self.waiters;
-        let told = watch.waiters.iter().filter_map(|entry| {
-            let hint = waiters.get_mut(entry)?.on_delete(key, revision)?;
-            Some((*entry, hint))
-        });
-        told.collect()
+        for entry in &watch.waiters {
+            let Some(wait_state) = self.waiters.get_mut(entry) else { continue };
+            match wait_state.on_delete(key, revision) {
+                Some(Hint::Changed) if wait_state.is_kept_out() => departure.look_later.push(*entry),
+                Some(hint) => departure.told.push((*entry, hint)),
+                None => {}
+            }
+        }
+        departure
     }
 }

@@ -4,6 +4,7 @@ mod catch_up;
 mod confirmed_hints;
 mod hub;
 mod hub_state;
+mod later_looks;
 mod stream;
 mod subscription;
 mod wait_state;

@@ -23,6 +23,7 @@ use super::{
     catch_up::CatchUp,
     hub::{EVICTIONS, WatchHub},
     hub_state::Command,
+    later_looks::{LookLater, later_looks},
 };
 use crate::{
     client::{Client, ConnectionHandle},
@@ -237,22 +238,11 @@ impl WatchTask {
                 keeper.sleep_until((now + every / 2).min((asked + every).max(now + every / 4))).await;
             }
         };
-        let reading = async {
-            loop {
-                match responses.message().await {
-                    Ok(Some(response)) => {
-                        *heard.lock() = keeper.now();
-                        if let Some(failure) = refusal(address, &response) {
-                            return failure;
-                        }
-                        self.hub.on_response(&response);
-                    }
-                    Ok(None) => {
-                        return Failure::new(Kind::Unreachable, format!("{address} ended the watch stream"));
-                    }
-                    Err(error) => return Failure::of(address, &error),
-                }
-            }
+        let (look_later, later) = later_looks(keeper);
+        let reading = self.read(address, &mut responses, &heard, &look_later);
+        let looking_later = async {
+            later.run(&self.hub, keeper).await;
+            pending().await
         };
         let catching_up = async {
             catch_up.run(&self.hub, &self.client).await;
@@ -263,6 +253,32 @@ impl WatchTask {
             failure = heartbeats => failure,
             failure = reading => failure,
             failure = catching_up => failure,
+            failure = looking_later => failure,
+        }
+    }
+
+    /// Takes in what comes, until the stream ends.
+    async fn read(
+        &self,
+        address: &str,
+        responses: &mut WatchResponseStream,
+        heard: &Mutex<BootTime>,
+        look_later: &LookLater,
+    ) -> Failure {
+        loop {
+            match responses.message().await {
+                Ok(Some(response)) => {
+                    *heard.lock() = self.client.keeper().now();
+                    if let Some(failure) = refusal(address, &response) {
+                        return failure;
+                    }
+                    look_later.add(self.hub.on_response(&response));
+                }
+                Ok(None) => {
+                    return Failure::new(Kind::Unreachable, format!("{address} ended the watch stream"));
+                }
+                Err(error) => return Failure::of(&address, &error),
+            }
         }
     }
 }

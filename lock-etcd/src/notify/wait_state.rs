@@ -106,6 +106,11 @@ impl WaitState {
         })
     }
 
+    /// Whether it cannot be its turn yet, because entries that it watches are there and keep it out.
+    pub(super) fn is_kept_out(&self) -> bool {
+        !self.own_deleted && !fits(self.left(), self.snapshot.claim)
+    }
+
     /// Everything is watched on another stream. Until it is known who left in between, no event changes anything.
     pub(super) fn begin_catch_up(&mut self) {
         self.coverage = Coverage::Pending;
@@ -180,8 +185,12 @@ impl WaitState {
         if sum.is_some_and(|sum| fits(sum, claim)) {
             return Some(Hint::Admitted { token });
         }
-        let left = self.remaining.values().map(|permits| u64::from(*permits)).sum();
-        (lookahead || fits(left, claim)).then_some(Hint::Changed)
+        (lookahead || fits(self.left(), claim)).then_some(Hint::Changed)
+    }
+
+    /// The permits of those ahead that are watched and have not left.
+    fn left(&self) -> u64 {
+        self.remaining.values().map(|permits| u64::from(*permits)).sum()
     }
 }
 

@@ -1,25 +1,35 @@
-//! [`EtcdForwarder`]: the floor of a hand-off, from the call that deletes a key to its event on a watch that is live.
+//! [`EtcdForwarder`]: the floor of a hand-off, from the call that deletes a key over its event on a watch that is live to the answer that
+//! one's own key is there.
 
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
-use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchStream};
+use etcd_client::{
+    Client, EventType, GetOptions, KvClient, ResponseHeader, WatchFilterType, WatchOptions, WatchStream,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     error::Result,
-    store::{Forwarder, ForwardingRound},
+    store::{Forwarder, ForwardingRound, MessageLatency},
     timestamp::Timestamp,
 };
 
 /// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that one clock measures the time from
 /// the call to the event. Like a lock that waits, it receives only deletions, without values: the last deletion of a round is
 /// therefore that of another key.
+///
+/// A deletion alone makes nobody a holder: one transaction may have deleted the key of the next waiter, too. So each latency has a second
+/// part, in which whoever has measured the event reads a key of its own, over the same connection.
 pub(super) struct EtcdForwarder {
     client: Client,
+    /// The same client once more, for the reads.
+    reader: KvClient,
     stream: WatchStream,
     from: String,
     to: String,
+    /// The key that is read, and always there.
+    own: String,
 }
 
 /// The suffix of the key whose deletion ends a round.
@@ -28,6 +38,7 @@ const END: &str = "/end";
 /// A deletion that was received.
 struct Deleted {
     key: Vec<u8>,
+    revision: i64,
     end: bool,
     received: Timestamp,
 }
@@ -47,7 +58,9 @@ impl EtcdForwarder {
             let message = stream.message().await?.ok_or("the chain of messages was cut")?;
             watches -= usize::from(message.created());
         }
-        Ok(Self { client, stream, from: from.to_owned(), to: to.to_owned() })
+        let (own, reader) = ([from, "/own"].concat(), client.kv_client());
+        client.put(own.as_str(), "", None).await?;
+        Ok(Self { client, reader, stream, from: from.to_owned(), to: to.to_owned(), own })
     }
 
     /// Creates the key that is deleted next.
@@ -60,17 +73,19 @@ impl EtcdForwarder {
         [self.to.as_str(), if end { END } else { "" }].concat()
     }
 
-    /// Deletes the key. Returns the time from the call to the event, and another deletion that was received meanwhile.
-    async fn pass_on(&mut self, end: bool) -> Result<(Duration, Option<Deleted>)> {
+    /// Deletes the key. Returns how long that took, and another deletion that was received meanwhile.
+    async fn pass_on(&mut self, end: bool) -> Result<(MessageLatency, Option<Deleted>)> {
         let key = self.next_key(end);
-        let Self { client, stream, from, to } = self;
+        let Self { client, reader, stream, from, to, own } = self;
         let sent = Timestamp::now();
         let (deleted, seen) = tokio::join!(client.delete(key.as_str(), None), async {
             let mut other = None;
             loop {
                 let deleted = next(stream).await?;
                 if deleted.key == key.as_bytes() {
-                    let latency = deleted.received.since(sent);
+                    read_own(reader, own, deleted.revision).await?;
+                    let certain = Timestamp::now().since(sent);
+                    let latency = MessageLatency { received: deleted.received.since(sent), certain };
                     let arrived = if from == to { Some(deleted) } else { other };
                     return Result::Ok((latency, arrived));
                 }
@@ -79,6 +94,20 @@ impl EtcdForwarder {
         });
         deleted?;
         seen
+    }
+}
+
+/// Reads a key that is there: serializably, until the answer is not older than the deletion.
+async fn read_own(reader: &mut KvClient, own: &str, deleted: i64) -> Result<()> {
+    loop {
+        let options = GetOptions::new().with_keys_only().with_serializable();
+        let answer = reader.get(own, Some(options)).await?;
+        if answer.kvs().is_empty() {
+            return Err("a key of the chain of messages is gone".into());
+        }
+        if answer.header().map_or(0, ResponseHeader::revision) >= deleted {
+            return Ok(());
+        }
     }
 }
 
@@ -93,15 +122,16 @@ async fn next(stream: &mut WatchStream) -> Result<Deleted> {
         // One key is deleted at a time.
         let event = message.events().iter().find(|event| event.event_type() == EventType::Delete);
         if let Some(event) = event {
-            let key = event.kv().ok_or("an event without its key")?.key().to_vec();
-            return Ok(Deleted { end: key.ends_with(END.as_bytes()), key, received });
+            let kv = event.kv().ok_or("an event without its key")?;
+            let (key, revision) = (kv.key().to_vec(), kv.mod_revision());
+            return Ok(Deleted { end: key.ends_with(END.as_bytes()), key, revision, received });
         }
     }
 }
 
 #[async_trait]
 impl Forwarder for EtcdForwarder {
-    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>> {
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<MessageLatency>> {
         let (mut latencies, mut ended) = (Vec::new(), false);
         let mut arrived = None;
         if round.first {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::client::connect;
 use crate::{
     error::Result,
-    store::{Forwarder, ForwardingRound},
+    store::{Forwarder, ForwardingRound, MessageLatency},
     timestamp::Timestamp,
 };
 
@@ -38,7 +38,7 @@ const END: Timestamp = Timestamp(0);
 
 #[async_trait]
 impl Forwarder for RedisForwarder {
-    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>> {
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<MessageLatency>> {
         let mut latencies = Vec::new();
         let mut ended = false;
         let mut arrived = if round.first {
@@ -54,7 +54,7 @@ impl Forwarder for RedisForwarder {
                 }
                 return Ok(latencies);
             }
-            latencies.push(received.since(sent));
+            latencies.push(MessageLatency::of_receipt(received.since(sent)));
             if !round.hold.is_zero() {
                 sleep_until(Instant::now() + round.hold).await;
             }

@@ -10,7 +10,7 @@ use zookeeper_client::{Client, CreateMode, Error, EventType, WatchedEvent};
 use super::client::ALL;
 use crate::{
     error::Result,
-    store::{Forwarder, ForwardingRound},
+    store::{Forwarder, ForwardingRound, MessageLatency},
     timestamp::Timestamp,
 };
 
@@ -45,7 +45,7 @@ impl ZkForwarder {
     }
 
     /// Deletes a node of the next link after the hold. Returns the time from the call to the event.
-    async fn pass_on(&mut self, end: bool, hold: Duration) -> Result<Duration> {
+    async fn pass_on(&mut self, end: bool, hold: Duration) -> Result<MessageLatency> {
         let node = &self.next[usize::from(end)];
         let event = watch(&self.client, node).await?;
         if !hold.is_zero() {
@@ -60,7 +60,7 @@ impl ZkForwarder {
         };
         let (gone, received) = tokio::join!(self.client.delete(node, None), received);
         gone?;
-        received.map(|received: Timestamp| received.since(sent))
+        received.map(|received: Timestamp| MessageLatency::of_receipt(received.since(sent)))
     }
 }
 
@@ -88,7 +88,7 @@ fn deleted(event: &WatchedEvent) -> Result<()> {
 
 #[async_trait]
 impl Forwarder for ZkForwarder {
-    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>> {
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<MessageLatency>> {
         let (mut latencies, mut ended) = (Vec::new(), false);
         if round.first {
             latencies.push(self.pass_on(false, Duration::ZERO).await?);

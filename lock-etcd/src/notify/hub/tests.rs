@@ -1,3 +1,5 @@
+mod later_looks;
+
 use std::{
     pin::pin,
     sync::mpsc,
@@ -179,8 +181,8 @@ impl Wake for Drops {
 #[test]
 fn a_task_that_is_woken_may_drop_another_waiter() {
     let happens: [fn(&WatchHub); 3] = [
-        |hub| hub.on_event(3, WatchEvent::Created(98)),
-        |hub| hub.on_event(3, WatchEvent::Canceled),
+        |hub| drop(hub.on_event(3, WatchEvent::Created(98))),
+        |hub| drop(hub.on_event(3, WatchEvent::Canceled)),
         WatchHub::on_stream_closed,
     ];
     for happens in happens {

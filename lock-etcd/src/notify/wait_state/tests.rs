@@ -71,6 +71,7 @@ fn what_was_seen_is_as_before_until_anybody_of_it_has_left() {
 fn the_delete_of_one_of_many_is_a_reason_to_look_and_no_grant() {
     let mut wait_state = armed(Snapshot { sum: None, ..snapshot(Claim::mutex(), &[("z", 1)]) });
     assert_eq!(wait_state.on_delete(b"z", LOOKED + 1), LOOK);
+    assert!(!wait_state.is_kept_out(), "it may be the next");
 }
 
 #[test]
@@ -79,6 +80,7 @@ fn when_the_lookahead_has_gone_the_waiter_looks_again_once() {
     let mut wait_state = armed(Snapshot { lookahead, sum: None, ..snapshot(Claim::mutex(), &[("z", 1)]) });
     assert!(wait_state.keys().contains(&b"s"[..]));
     assert_eq!(wait_state.on_delete(b"s", LOOKED + 1), LOOK);
+    assert!(wait_state.is_kept_out(), "the one right ahead is there");
     assert_eq!(wait_state.on_delete(b"x", LOOKED + 2), None);
 }
 
@@ -96,6 +98,7 @@ fn a_delete_that_the_look_has_seen_already_counts_no_more() {
 fn nothing_is_granted_after_ones_own_entry_was_deleted() {
     let mut wait_state = armed(snapshot(Claim::mutex(), &[("a", 1)]));
     assert_eq!(wait_state.on_delete(b"own", LOOKED + 1), LOOK);
+    assert!(!wait_state.is_kept_out(), "it has to start over");
     assert_eq!(wait_state.on_delete(b"a", LOOKED + 2), None);
 }
 

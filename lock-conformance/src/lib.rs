@@ -35,7 +35,7 @@
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -50,6 +50,7 @@ mod client_process;
 mod client_registry;
 mod command;
 mod connections;
+mod copy_program;
 mod critical;
 mod declarations;
 mod excuse;
@@ -90,6 +91,7 @@ pub use self::{
     client_process::ClientProcess,
     command::{Command, Reply, Side},
     connections::connections_to,
+    copy_program::copy_program,
     critical::{Critical, Inside},
     declarations::check_declarations,
     excuse::excused_by_outage,

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Links, Proxy, ran_nothing};
+use lock_conformance::{Links, Proxy, copy_program, ran_nothing};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -276,10 +276,8 @@ impl Elevated {
         // Other users may write there and run these programs; `sudo` is setuid root.
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
         let [program, sudo] = ["distlock", "sudo"].map(|name| folder.path().join(name));
-        fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
-        fs::copy("/usr/bin/setpriv", &sudo).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        fs::set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_distlock"), &program, 0o755);
+        copy_program("/usr/bin/setpriv", &sudo, 0o4755);
 
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

@@ -1,12 +1,12 @@
 //! Habits of users of `flock`, `timeout`, `env` and systemd.
 
 use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, symlink},
+    fs,
+    os::unix::fs::symlink,
     process::{Command, Stdio},
 };
 
-use lock_conformance::ran_nothing;
+use lock_conformance::{copy_program, ran_nothing};
 
 use crate::{
     process::{Process, answered, holding, outcome},
@@ -66,9 +66,9 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
 fn the_lines_that_the_manual_gives_for_those_of_others_work() {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
-    let job = folder.path().join("job");
-    fs::write(&job, "#!/bin/sh\necho done\n").unwrap();
-    fs::set_permissions(&job, Permissions::from_mode(0o755)).unwrap();
+    let script = folder.path().join("script");
+    fs::write(&script, "#!/bin/sh\necho done\n").unwrap();
+    copy_program(script, folder.path().join("job"), 0o755);
     symlink(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let manual = manual();

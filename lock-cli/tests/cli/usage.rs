@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use lock_conformance::ran_nothing;
+use lock_conformance::{copy_program, ran_nothing};
 use nix::unistd::User;
 
 use crate::{
@@ -171,7 +171,7 @@ fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
 pub(crate) fn for_everybody() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock"), 0o755);
     folder
 }
 

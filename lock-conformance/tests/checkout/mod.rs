@@ -2,10 +2,11 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+
+use lock_conformance::copy_program;
 
 /// A checkout with some real scripts, in which all that they call only pretends.
 pub(crate) struct Checkout(pub(crate) PathBuf);
@@ -29,7 +30,7 @@ impl Checkout {
         checkout.pretends("bin/cargo", "");
         for script in scripts {
             let path = checkout.0.join("scripts").join(script);
-            fs::copy(root().join("scripts").join(script), path).unwrap();
+            copy_program(root().join("scripts").join(script), path, 0o755);
         }
         checkout
     }
@@ -83,8 +84,10 @@ pub(crate) fn root() -> &'static Path {
 }
 
 pub(crate) fn write_program(path: &Path, script: &str) -> PathBuf {
-    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = path.with_extension("text");
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    copy_program(&text, path, 0o755);
+    fs::remove_file(text).unwrap();
     path.to_owned()
 }
 

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use lock_conformance::{audit::LONG, ran_nothing};
+use lock_conformance::{audit::LONG, copy_program, ran_nothing};
 use lock_core::{AcquireOptions, BackendError, Keeper, Lock, Locks, SystemEntropy};
 use lock_sqlite::{ConnectError, Sqlite};
 
@@ -37,8 +37,7 @@ pub(crate) fn shared(folder_mode: u32) -> (OwnFile, PathBuf) {
     let file = OwnFile::new();
     let folder = file.path().parent().unwrap().to_owned();
     let program = folder.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    copy_program(std::env::current_exe().unwrap(), &program, 0o755);
     fs::write(file.path(), "").unwrap();
     for (path, mode) in [(file.path(), 0o660), (folder, folder_mode)] {
         chown(&path, None, Some(GROUP)).unwrap();

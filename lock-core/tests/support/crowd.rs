@@ -17,9 +17,9 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 const CROWD: usize = 10_000;
 
-/// A line takes so long: a slow terminal, a pipe, a disk. Long enough that a fifth of all lines is several times what the losses take without
-/// a log, 0.1 to 0.2 s: beside other programs that was 0.58 s once.
-const LINE: Duration = Duration::from_micros(400);
+/// A line takes so long: a slow terminal, a pipe, a disk. Long enough that a fifth of all lines, 2 s, is well above what the losses take
+/// without a log: 0.15 to 0.2 s of a core, so 0.97 s beside servers of Java that start on the same two cores.
+const LINE: Duration = Duration::from_millis(1);
 
 /// How late a loss may be told, and how long an acquisition may take meanwhile: a fifth of what a line for each of them takes.
 const LATE: Duration = LINE.saturating_mul(CROWD as u32 / 5);

@@ -137,7 +137,7 @@ fn the_names_to_reserve_are_all_crates_in_the_order_of_publishing() {
     let place = |name: &str| names.iter().position(|listed| *listed == name);
     for package in &packages {
         for (needed, version, of_tests) in package.siblings() {
-            // Left out of the package, because it has only a path: whoever has the package alone does not run those tests.
+            // Left out of the package, because it has only a path: the tests that need it cannot be run from the package alone.
             if of_tests && !there.contains(needed.as_str()) {
                 assert_eq!(version, "*", "{} asks for a version of {needed}", package.name());
                 continue;

@@ -7,8 +7,8 @@ use crate::Kind;
 /// The kind of an error of a store. `Display` says what to do about it.
 ///
 /// The kind also decides who goes on waiting. `Unreachable`, `TimedOut`, `Unavailable`, `OutOfMemory`, `ReadOnly` and `Panicked`
-/// [may pass](crate::BackendError::is_transient), so whoever [waits for an outage to end](crate::AcquireOptions::outage) tries again. With
-/// `Denied`, only those who stand in the queue do. With any other kind all of them get the error.
+/// [may pass](crate::BackendError::is_transient), so an acquisition that [waits for an outage to end](crate::AcquireOptions::outage) tries again. With
+/// `Denied`, only waiters that are in the queue do. With any other kind, the acquisition fails with the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendErrorKind {

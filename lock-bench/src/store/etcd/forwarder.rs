@@ -20,7 +20,7 @@ use crate::{
 /// therefore that of another key.
 ///
 /// A deletion alone makes nobody a holder: one transaction may have deleted the key of the next waiter, too. So each latency has a second
-/// part, in which whoever has measured the event reads a key of its own, over the same connection.
+/// part: the client that received the event reads a key of its own, over the same connection.
 pub(super) struct EtcdForwarder {
     client: Client,
     /// The same client once more, for the reads.

@@ -16,8 +16,9 @@ pub fn sweep<O: SessionOwner>(owner: &Arc<O>, session: &Arc<O::Session>) {
     if overdue.is_empty() {
         return;
     }
-    let (owner, session) = (Arc::clone(owner), Arc::clone(session));
-    owner.sessions().keeper().clone().spawn(async move {
+    let sweeping = Sweeping { owner: Arc::clone(owner), session: Arc::clone(session) };
+    owner.sessions().keeper().spawn(async move {
+        let owner = &sweeping.owner;
         for some in overdue.chunks(REMOVED_AT_ONCE) {
             let removed = join_all(some.iter().map(|member| owner.remove_member(member))).await;
             if let Some(failure) = removed.iter().find_map(|removed| removed.as_ref().err()) {
@@ -25,6 +26,17 @@ pub fn sweep<O: SessionOwner>(owner: &Arc<O>, session: &Arc<O::Session>) {
                 break;
             }
         }
-        owner.sessions().end_sweep(&session);
     });
+}
+
+/// A sweep that has begun. The next one can begin when this is dropped, however it ended.
+struct Sweeping<O: SessionOwner> {
+    owner: Arc<O>,
+    session: Arc<O::Session>,
+}
+
+impl<O: SessionOwner> Drop for Sweeping<O> {
+    fn drop(&mut self) {
+        self.owner.sessions().end_sweep(&self.session);
+    }
 }

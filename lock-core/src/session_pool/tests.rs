@@ -21,6 +21,7 @@ struct TestOwner {
     gate: Semaphore,
     opened: Mutex<Vec<Arc<TestSession>>>,
     refuses: AtomicBool,
+    panics: AtomicBool,
     removals: AtomicUsize,
 }
 
@@ -47,6 +48,7 @@ impl TestOwner {
             gate: Semaphore::new(sessions),
             opened: Mutex::new(Vec::new()),
             refuses: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
             removals: AtomicUsize::new(0),
         })
     }
@@ -101,6 +103,7 @@ impl SessionOwner for TestOwner {
 
     async fn remove_member(&self, member: &Arc<TestMember>) -> Result<bool, &'static str> {
         self.removals.fetch_add(1, Ordering::AcqRel);
+        assert!(!self.panics.load(Ordering::Acquire), "on purpose");
         if self.refuses.load(Ordering::Acquire) {
             return Err("refused");
         }
@@ -303,6 +306,23 @@ async fn a_removal_that_failed_is_tried_again_at_the_next_sweep() {
     owner.refuses.store(false, Ordering::Release);
     until(|| {
         // The first one may not be over yet: then this one does nothing.
+        sweep(&owner, &member.session);
+        owner.sessions.find(EntryId::new(1)).is_none()
+    })
+    .await;
+}
+
+/// Else what a shared session keeps alive would stay for as long as the session does.
+#[tokio::test]
+async fn a_removal_that_panicked_is_tried_again_at_the_next_sweep() {
+    let owner = TestOwner::new(1, 1);
+    let member = owner.join(1).await.unwrap().unwrap();
+    member.overdue.store(true, Ordering::Release);
+    owner.panics.store(true, Ordering::Release);
+    sweep(&owner, &member.session);
+    until(|| owner.removals.load(Ordering::Acquire) == 1).await;
+    owner.panics.store(false, Ordering::Release);
+    until(|| {
         sweep(&owner, &member.session);
         owner.sessions.find(EntryId::new(1)).is_none()
     })

@@ -3,8 +3,8 @@
 use std::{error::Error as StdError, fs, future::Future, path::Path, sync::Arc};
 
 use lock_core::{
-    AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, FencingToken, Guard, Hold,
-    Keeper, Lock, Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
+    AcquireOptions, AcquireProgress, Backend, BackendError, CloseError, DistributedLock, Error, FencingToken,
+    Guard, Hold, Keeper, Lock, Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
 };
 
 /// The files of `src` with what users of locks meet.
@@ -86,6 +86,22 @@ async fn references_boxes_and_arcs_of_locks_are_locks() {
     let tokens = [token(&lock).await, token(&*shared).await, token(shared).await, token(boxed).await];
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
     assert_eq!(lock.queue().await.unwrap().len(), 0);
+}
+
+/// A pointer that did not forward it would leave the progress as it is.
+#[tokio::test]
+async fn an_acquisition_through_a_pointer_tells_its_progress() {
+    let lock = Locks::new(Memory::new()).mutex("m").unwrap();
+    let shared: Arc<dyn DistributedLock> = Arc::new(lock.clone());
+    let held = lock.acquire().await.unwrap();
+    let (options, progress) = (AcquireOptions::new(), AcquireProgress::new());
+    assert_eq!((progress.entry(), progress.ahead()), (None, None));
+    let mut acquiring = shared.acquire_observed(&options, &progress);
+    assert!(futures_util::FutureExt::now_or_never(&mut acquiring).is_none());
+    let queue = lock.queue().await.unwrap();
+    assert_eq!((progress.entry(), progress.ahead()), (queue[1].entry, Some(1)));
+    held.release().await.unwrap();
+    acquiring.await.unwrap().release().await.unwrap();
 }
 
 #[test]

@@ -25,6 +25,10 @@ use crate::{
 /// A transaction on a caller's thread takes no longer, whatever is in the file.
 const MOMENT: Duration = Duration::from_millis(20);
 
+/// A process that joins moves the log into the file when the log has more pages, instead of SQLite's default of 1 000. The first process
+/// on a file reads the whole log, so its length is a part of what a start of the command costs.
+const LOG_PAGES_AT_JOIN: i64 = 200;
+
 /// More statements than there are, so that each is compiled once.
 const STATEMENTS: usize = 64;
 
@@ -112,13 +116,14 @@ impl Database {
         files.share().map_err(Failure::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
+        self.connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_AT_JOIN)?;
         let domain = clock_domain::of_this_process()?;
         self.begin(Budget::Until(give_up))?;
         let (epoch, effects) =
             self.finish(self.register(process_files.member(), former, context, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // Only now: so processes that come, write a little, and go still keep the log short.
+        // From here on `Checkpointer` does it, on a thread of its own.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         process_lock::sweep(folder, |id| id == process_files.id() || self.is_known(id));
         Ok(effects)

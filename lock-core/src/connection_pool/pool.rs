@@ -21,7 +21,7 @@ use crate::{Keeper, sync::Mutex};
 ///   [time limit](Connector::connect_timeout), which is counted on the keeper's timers: it holds while the runtime that opens the
 ///   connection is blocked.
 /// * A connection that has ended, whose runtime was shut down, or that was [retired](Self::retire), gets no more requests: the next caller
-///   gets another. Nothing is sent twice here.
+///   gets another. A connection that was retired too early can be [taken back](Self::take_back). Nothing is sent twice here.
 ///
 /// ```
 /// use std::{future::pending, sync::Arc, time::Duration};
@@ -130,7 +130,11 @@ impl<C: Connector> ConnectionPool<C> {
         let Inner { connector, runtimes, .. } = &*self.0;
         loop {
             let pooled = self.connection(target);
-            match pooled.opened(connector, runtimes.keeper()).await {
+            // The loop takes the connection that was taken back.
+            let Some(opened) = pooled.opened_unless_replaced(connector, runtimes.keeper()).await else {
+                continue;
+            };
+            match opened {
                 Ok(connection) => return Ok((pooled, connection)),
                 // The caller's runtime cannot drive a connection: the loop takes the keeper's.
                 Err(attempt) if attempt.panicked && !pooled.is_on_keeper() => {}
@@ -147,7 +151,28 @@ impl<C: Connector> ConnectionPool<C> {
         self.0.remove(|one| Arc::ptr_eq(one, connection));
     }
 
-    /// The same for all open connections that `matches` finds. The pool is locked meanwhile: `matches` must not use it.
+    /// Gives requests to a retired connection again: it was retired because an answer was late, and the answer has come. Callers that wait
+    /// for another one to open get this one at once. Where another one is open already, or this one has ended, nothing changes.
+    pub fn take_back(&self, connection: &Arc<PooledConnection<C>>) {
+        let mut connections = self.0.connections.lock();
+        if connection.is_closed() {
+            return;
+        }
+        let mut in_its_place = connections.iter_mut().filter(|one| connection.is_for_the_same(one));
+        let Some(other) = in_its_place.find(|one| !one.is_closed()) else {
+            return connections.push(Arc::clone(connection));
+        };
+        if other.get().is_some() {
+            return;
+        }
+        let opening = mem::replace(other, Arc::clone(connection));
+        opening.mark_replaced();
+        drop(connections);
+        // Not locked: dropping the last reference aborts the task, which runs foreign code.
+        drop(opening);
+    }
+
+    /// [Retires](Self::retire) all open connections that `matches` finds. The pool is locked meanwhile: `matches` must not use it.
     pub fn retire_where(&self, matches: impl Fn(&C::Connection) -> bool) {
         self.0.remove(|one| one.get().is_some_and(&matches));
     }

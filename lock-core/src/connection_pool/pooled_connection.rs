@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,7 +11,7 @@ use std::{
     thread,
 };
 
-use futures_util::future::{AbortHandle, Abortable};
+use futures_util::future::{AbortHandle, Abortable, Either, select};
 use tokio::{runtime::Id, sync::SetOnce};
 
 use super::connector::Connector;
@@ -32,6 +33,8 @@ pub struct PooledConnection<C: Connector> {
     /// When it has to be open.
     open_by: BootTime,
     closed: AtomicBool,
+    /// Set while it is being opened, when its callers have another connection to take.
+    replaced: SetOnce<()>,
     task: AbortHandle,
 }
 
@@ -67,6 +70,7 @@ impl<C: Connector> PooledConnection<C> {
             outcome: SetOnce::new(),
             open_by,
             closed: AtomicBool::new(false),
+            replaced: SetOnce::new(),
             task,
         });
         let end_guard = EndGuard { connection: Arc::downgrade(&connection), connector, owner };
@@ -103,8 +107,28 @@ impl<C: Connector> PooledConnection<C> {
         self.runtime == runtime && self.target == *target
     }
 
+    /// Whether both are for the same runtime and target.
+    pub(super) fn is_for_the_same(&self, other: &Self) -> bool {
+        self.serves(other.runtime, &other.target)
+    }
+
+    /// Tells all callers that wait for it to take another connection.
+    pub(super) fn mark_replaced(&self) {
+        // Only once: it is in the pool no more.
+        let _ = self.replaced.set(());
+    }
+
+    /// The connection, as soon as it is open. `None` if it was [replaced](Self::mark_replaced) before.
+    pub(super) async fn opened_unless_replaced(&self, connector: &C, keeper: &Keeper) -> Option<Outcome<C>> {
+        let (opened, replaced) = (pin!(self.opened(connector, keeper)), pin!(self.replaced.wait()));
+        match select(opened, replaced).await {
+            Either::Left((outcome, _)) => Some(outcome),
+            Either::Right(_) => None,
+        }
+    }
+
     /// The connection, as soon as it is open.
-    pub(super) async fn opened(&self, connector: &C, keeper: &Keeper) -> Outcome<C> {
+    async fn opened(&self, connector: &C, keeper: &Keeper) -> Outcome<C> {
         if let Some(outcome) = self.outcome.get() {
             return outcome.clone();
         }

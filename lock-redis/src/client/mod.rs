@@ -128,7 +128,7 @@ impl Client {
 
     /// Extends leases, and says of each whether it was extended. The caller repeats the request when there is no answer after
     /// `patience`: then the connection may have died silently, so it gets no more commands, and the repetition opens another.
-    /// An answer on the old one still counts.
+    /// An answer on the old one still counts, and shows that it lives: then it is used again, unless another one is open by then.
     ///
     /// # Cancel safety
     /// Safe to drop. The script may have been run.
@@ -191,19 +191,8 @@ impl Checkout<'_> {
         &self,
         answer: impl Future<Output = RedisResult<Value>> + Send,
     ) -> Result<Value, BackendError> {
-        let (endpoint, keeper) = (self.endpoint(), self.pool.keeper());
-        let mut answer = pin!(answer);
-        let mut answered = None;
-        if let Some(retire_at) = self.retire_at {
-            answered = keeper.timeout_at(retire_at, answer.as_mut()).await;
-            if answered.is_none() {
-                self.pool.retire(&self.pooled);
-            }
-        }
-        if answered.is_none() {
-            answered = keeper.timeout_at(self.answer_by, answer).await;
-        }
-        match answered {
+        let endpoint = self.endpoint();
+        match self.answered(answer).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 // The connection's own task may not have noticed yet.
@@ -221,6 +210,26 @@ impl Checkout<'_> {
                 ))
             }
         }
+    }
+
+    /// The answer, unless it comes too late.
+    async fn answered(
+        &self,
+        answer: impl Future<Output = RedisResult<Value>> + Send,
+    ) -> Option<RedisResult<Value>> {
+        let keeper = self.pool.keeper();
+        let Some(retire_at) = self.retire_at else { return keeper.timeout_at(self.answer_by, answer).await };
+        let mut answer = pin!(answer);
+        let prompt = keeper.timeout_at(retire_at, answer.as_mut()).await;
+        if prompt.is_some() {
+            return prompt;
+        }
+        self.pool.retire(&self.pooled);
+        let late = keeper.timeout_at(self.answer_by, answer).await;
+        if matches!(late, Some(Ok(_))) {
+            self.pool.take_back(&self.pooled);
+        }
+        late
     }
 
     fn check(&self, answer: Value) -> Result<Value, BackendError> {

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use lock_conformance::{Links, Port};
+use lock_conformance::{Flow, Links, Port, Way};
 
 use super::*;
 use crate::testing::proxy;
@@ -145,6 +145,21 @@ fn a_black_hole_costs_one_time_limit_and_the_next_command_reconnects() {
     let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
     ask(&client, "PING").unwrap();
+}
+
+/// A server that is always slow would otherwise be connected to again for each renewal, which takes another round trip.
+#[test]
+fn a_connection_whose_answer_is_late_is_used_again() {
+    let server = Server::start();
+    let proxy = proxy(&server);
+    let client = limited(proxy.address().port());
+    ask(&client, "PING").unwrap();
+    let connection = client.pool.connection(&());
+    proxy.order(Links::All, Way::Replies, &Flow::Delay(Duration::from_millis(300)));
+    let channel = [b"nobody listens".to_vec()];
+    let renewed = block_on(client.renew(Duration::from_millis(50), 0, &[], &channel)).unwrap();
+    assert!(renewed.is_empty());
+    assert!(Arc::ptr_eq(&client.pool.connection(&()), &connection));
 }
 
 #[test]

@@ -35,7 +35,7 @@
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -68,6 +68,7 @@ mod port;
 mod proxy;
 mod ran_nothing;
 mod relay;
+mod resolve;
 mod rival;
 mod run;
 mod scripted_faults;
@@ -80,6 +81,7 @@ mod stall_detector;
 mod suite;
 mod test_env;
 mod test_server;
+mod unique;
 mod volume;
 mod wire;
 
@@ -104,6 +106,7 @@ pub use self::{
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
+    resolve::resolve,
     rival::Rival,
     run::{contend, finds, run},
     scripted_faults::{Fault, ScriptedFaults, Verb},
@@ -113,6 +116,7 @@ pub use self::{
     server_program::ServerProgram,
     test_env::TestEnv,
     test_server::TestServer,
+    unique::unique,
     volume::volume,
     wire::Wire,
 };

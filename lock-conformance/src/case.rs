@@ -28,11 +28,18 @@ pub(crate) const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
 ];
 
 impl Case {
+    /// Whether it shows what one of these labels stands for. A [`Harness`](crate::Harness) gives the cases that disturb a server one of
+    /// their own.
+    #[must_use]
+    pub fn shows(&self, labels: &[&str]) -> bool {
+        self.ids.iter().any(|id| labels.contains(id))
+    }
+
     /// Whether it shows that hints arrive. Its clients then look again at a third of their ttl, as every waiter does, but not when the
     /// store says so: with a store that asks for a look every few seconds, a lost hint would not be noticed.
     #[must_use]
     pub fn is_about_hints(&self) -> bool {
-        self.ids.iter().any(|id| BY_HINTS.contains(id))
+        self.shows(BY_HINTS)
     }
 
     /// Whether it shows nothing in that mode on a store that has no notifications.

@@ -51,7 +51,7 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     }
 
     /// A store for one case: its own server, or its own namespace on a shared one if the labels of the case
-    /// ([`Case::ids`]) show that it leaves the server alone. It is created on a runtime that outlives that of the case. Panics if there
+    /// ([`Case::shows`]) say that it leaves the server alone. It is created on a runtime that outlives that of the case. Panics if there
     /// is no server: a case must not pass without one.
     async fn start(case: &'static Case) -> Self
     where

@@ -35,7 +35,7 @@
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -54,7 +54,6 @@ mod copy_program;
 mod critical;
 mod declarations;
 mod excuse;
-mod faulty;
 mod footprint;
 mod gate;
 mod harness;
@@ -69,8 +68,10 @@ mod port;
 mod proxy;
 mod ran_nothing;
 mod relay;
+mod resolve;
 mod rival;
 mod run;
+mod scripted_faults;
 mod self_test;
 mod server;
 mod server_process;
@@ -80,6 +81,7 @@ mod stall_detector;
 mod suite;
 mod test_env;
 mod test_server;
+mod unique;
 mod volume;
 mod wire;
 
@@ -95,7 +97,6 @@ pub use self::{
     critical::{Critical, Inside},
     declarations::check_declarations,
     excuse::excused_by_outage,
-    faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
     gate::Gate,
     harness::{Declared, Harness, MakeBug},
@@ -105,14 +106,17 @@ pub use self::{
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
+    resolve::resolve,
     rival::Rival,
     run::{contend, finds, run},
+    scripted_faults::{Fault, ScriptedFaults, Verb},
     self_test::{find_cuts, find_silence},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
     test_env::TestEnv,
     test_server::TestServer,
+    unique::unique,
     volume::volume,
     wire::Wire,
 };

@@ -90,7 +90,7 @@ mod tests {
     use lock_core::{Backend, BackendErrorKind, Locks, Memory};
 
     use super::*;
-    use crate::{Fault, Faulty, Layered, Verb};
+    use crate::{Fault, Layered, ScriptedFaults, Verb};
 
     const NAME: &str = "contested";
 
@@ -113,7 +113,7 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "only 0 were answered")]
     async fn tries_that_nobody_answers_show_nothing() {
-        let (store, faults) = (Memory::new(), Faulty::default());
+        let (store, faults) = (Memory::new(), ScriptedFaults::default());
         faults.always(Verb::Enter, Fault::FailUnsent(BackendErrorKind::Unavailable));
         let guard = lock(store.clone()).acquire().await.unwrap();
         let silent = lock(Layered::new(Arc::new(store), Arc::new(faults)));

@@ -7,9 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use lock_core::{Entropy, SystemEntropy};
-
-use crate::{ServerProgram, signals};
+use crate::{ServerProgram, signals, unique};
 
 /// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
@@ -45,7 +43,7 @@ impl ServerProcess {
     /// If the log cannot be written, or no container can be made; that there is no such program is only seen in the log.
     #[must_use]
     pub fn start(program: &ServerProgram, arguments: &[String], log: &Path) -> Self {
-        let container = program.image.as_ref().map(|_| format!("{LABEL}-{:032x}", SystemEntropy.bits()));
+        let container = program.image.as_ref().map(|_| format!("{LABEL}-{}", unique()));
         let output = File::create(log).expect("the log can be written in a directory of our own");
         let mut watchdog = Command::new("sh");
         match (&program.image, &container) {
@@ -170,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_a_program_says_before_it_ends_is_in_the_log() {
-        let log = std::env::temp_dir().join(format!("distlock-{:032x}", SystemEntropy.bits()));
+        let log = std::env::temp_dir().join(format!("distlock-{}", unique()));
         let server = ServerProcess::start(&ServerProgram::local(["sh", "-c", "echo no port"]), &[], &log);
         while server.is_alive() {
             std::thread::yield_now();
@@ -188,7 +186,7 @@ mod tests {
     }
 
     fn directory() -> PathBuf {
-        std::env::temp_dir().join(format!("distlock test {:032x}", SystemEntropy.bits()))
+        std::env::temp_dir().join(format!("distlock test {}", unique()))
     }
 
     #[test]

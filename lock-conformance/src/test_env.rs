@@ -77,7 +77,7 @@ impl TestEnv {
         self.client_through(&[]).await
     }
 
-    /// A new client behind layers such as [`Faulty`](crate::Faulty). The first is next to the store.
+    /// A new client behind layers such as [`ScriptedFaults`](crate::ScriptedFaults). The first is next to the store.
     ///
     /// # Panics
     /// If it cannot be made.

@@ -6,12 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{
-    Entropy, SystemEntropy,
-    sync::{Mutex, MutexGuard},
-};
+use lock_core::sync::{Mutex, MutexGuard};
 
-use crate::{ServerProcess, ServerProgram};
+use crate::{ServerProcess, ServerProgram, unique};
 
 /// How long a server may take to start or to end on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +33,7 @@ impl TestServer {
     /// If the directory cannot be made.
     #[must_use]
     pub fn new(store: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("distlock-{store}-{:032x}", SystemEntropy.bits()));
+        let directory = std::env::temp_dir().join(format!("distlock-{store}-{}", unique()));
         fs::create_dir(&directory).expect("a directory for the server can be made");
         Self { directory, run: Mutex::default() }
     }

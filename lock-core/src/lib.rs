@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`AcquireProgress`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`isolate`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -120,6 +120,7 @@ pub use self::{
     notifier::Notifier,
     operator::{Diagnosis, Operator, QueueRow},
     options::{AcquireOptions, BackOff, LookAgain, Outage, shown_label},
+    panic_isolation::isolate,
     released::Released,
     rwlock::RwLock,
     semaphore::Semaphore,

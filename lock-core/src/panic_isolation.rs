@@ -13,9 +13,20 @@ use futures_util::FutureExt;
 
 use crate::{BackendError, BackendErrorKind, linger::ForeignCode};
 
-/// Runs foreign code, and drops its panic, which the panic hook has reported. Nothing may be locked meanwhile that the code could lock
-/// again.
-pub(crate) fn isolate(code: impl FnOnce()) {
+/// Runs foreign code, and drops its panic, which the panic hook has reported.
+///
+/// A subscriber of the log is foreign code, too, and runs wherever a line is written: it must not end the task of a connection, and with it
+/// the requests of others. So a backend writes each line in this, but for those of a [`LogThrottle`](crate::LogThrottle), which does it
+/// by itself.
+///
+/// ```
+/// # let server = "127.0.0.1:6379";
+/// lock_core::isolate(|| tracing::debug!(server, "connection opened"));
+/// ```
+///
+/// ### To ensure correctness
+/// Nothing may be locked meanwhile that the code could lock again.
+pub fn isolate(code: impl FnOnce()) {
     let _foreign = ForeignCode::begin();
     drop(catch_unwind(AssertUnwindSafe(code)));
 }

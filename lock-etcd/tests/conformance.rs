@@ -5,7 +5,7 @@ mod framing;
 mod server;
 
 use std::{
-    net::{SocketAddr, ToSocketAddrs},
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,9 +13,10 @@ use std::{
 use async_trait::async_trait;
 use common::{Client, options};
 use framing::Grpc;
-use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire};
+use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
+use lock_test_servers::{NOT_OURS, NOTHING_IS_EVICTED};
 use server::TestServer;
 
 lock_conformance::suite!(EtcdHarness);
@@ -45,20 +46,20 @@ impl Harness for EtcdHarness {
         const OWN: &[Declared] = &[
             declare("F11", server::TOKENS_ARE_REVISIONS),
             declare("F12", server::TOKENS_ARE_REVISIONS),
-            declare("T20", "a store without room refuses writes, and never throws anything out"),
+            declare("T20", NOTHING_IS_EVICTED),
         ];
         const BY_URL: &[Declared] = &[
             OWN[0],
             OWN[1],
             OWN[2],
-            declare("L06", server::NOT_OURS),
-            declare("F05", server::NOT_OURS),
-            declare("T09", server::NOT_OURS),
-            declare("T10", server::NOT_OURS),
-            declare("T18", server::NOT_OURS),
-            declare("T19", server::NOT_OURS),
-            declare("T21", server::NOT_OURS),
-            declare("T24", server::NOT_OURS),
+            declare("L06", NOT_OURS),
+            declare("F05", NOT_OURS),
+            declare("T09", NOT_OURS),
+            declare("T10", NOT_OURS),
+            declare("T18", NOT_OURS),
+            declare("T19", NOT_OURS),
+            declare("T21", NOT_OURS),
+            declare("T24", NOT_OURS),
         ];
         if server::url().is_some() { BY_URL } else { OWN }
     }
@@ -92,9 +93,7 @@ impl Harness for EtcdHarness {
 #[async_trait]
 impl Wire for EtcdHarness {
     fn server(&self) -> SocketAddr {
-        let address = self.config().endpoints[0].to_string();
-        let mut found = address.to_socket_addrs().expect("the server has an address");
-        found.next().expect("the server has an address")
+        resolve(self.config().endpoints[0].to_string())
     }
 
     async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {

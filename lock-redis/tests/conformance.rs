@@ -4,16 +4,13 @@ mod bug_bank;
 mod framing;
 mod server;
 
-use std::{
-    net::{SocketAddr, ToSocketAddrs},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire};
+use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
+use lock_test_servers::NOT_OURS;
 
 use self::framing::Resp;
 
@@ -35,9 +32,9 @@ impl Harness for RedisHarness {
 
     fn declared() -> &'static [Declared] {
         const fn not_ours(id: &'static str) -> Declared {
-            Declared { id, reason: server::NOT_OURS }
+            Declared { id, reason: NOT_OURS }
         }
-        const NOT_OURS: &[Declared] = &[
+        const BY_URL: &[Declared] = &[
             not_ours("L06"),
             not_ours("F05"),
             not_ours("T09"),
@@ -47,7 +44,7 @@ impl Harness for RedisHarness {
             not_ours("T21"),
             not_ours("T24"),
         ];
-        if server::url().is_some() { NOT_OURS } else { &[] }
+        if server::url().is_some() { BY_URL } else { &[] }
     }
 
     async fn start(case: &'static Case) -> Self {
@@ -80,9 +77,7 @@ impl Harness for RedisHarness {
 impl Wire for RedisHarness {
     fn server(&self) -> SocketAddr {
         let RedisConfig { host, port, .. } = self.config();
-        let mut found =
-            (host.as_str(), port).to_socket_addrs().expect("the host of the server has an address");
-        found.next().expect("the host of the server has an address")
+        resolve((host.as_str(), port))
     }
 
     async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {

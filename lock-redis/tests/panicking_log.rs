@@ -1,4 +1,4 @@
-//! Somebody's log subscriber that panics at every line, of the backend too: nobody loses a lock by that.
+//! Somebody's log subscriber that panics at every line, of the backend too, of every level: nobody loses a lock by that.
 
 mod common;
 #[path = "../../lock-core/tests/support/panicking_log.rs"]
@@ -13,6 +13,9 @@ use lock_redis::{Redis, RedisConfig};
 
 use self::panicking_log::{PanickingLog, eventually};
 
+/// The targets of the lines of the backend begin so.
+const BACKEND: &str = "lock_redis";
+
 /// The only test of this program: a subscriber is that of a whole process.
 #[test]
 fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
@@ -22,12 +25,14 @@ fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     let redis = Redis::new(config, &keeper).unwrap();
     let locks = Locks::with(Arc::new(redis), keeper, Arc::new(SystemEntropy));
     log.costs_nobody_a_lock(&locks);
+    // While nothing is wrong, too: of a connection that is open, and of notifications that are live.
+    assert_ne!(log.panics_at(BACKEND), 0, "the backend has told of nothing");
 
     // The backend tells that its notifications are down.
     let held = block_on(locks.mutex("held").unwrap().acquire()).unwrap();
-    let before = log.panics();
+    let before = log.panics_at(BACKEND);
     eventually("an end of the notifications", || server.command::<u64>("CLIENT KILL TYPE pubsub") > 0);
-    eventually("a panic at that", || log.panics() > before);
+    eventually("a panic at that", || log.panics_at(BACKEND) > before);
     log.costs_nobody_a_lock(&locks);
     assert!(held.is_held(), "{:?}", held.state());
     block_on(held.release()).unwrap().confirmed().unwrap();

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lock_core::isolate;
 use rusqlite::Connection;
 
 use crate::{connection, error::Failure, store::Store, store_lock::StoreLock, time_limit::TimeLimit};
@@ -46,7 +47,11 @@ fn start(store: Weak<StoreLock>) -> Option<SyncSender<()>> {
     let (call, calls) = sync_channel(1);
     let started =
         thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &store));
-    started.inspect_err(|error| tracing::debug!(%error, "no thread could be started for the log")).ok()?;
+    started
+        .inspect_err(|error| {
+            isolate(|| tracing::debug!(%error, "no thread could be started for the log"));
+        })
+        .ok()?;
     Some(call)
 }
 
@@ -54,7 +59,7 @@ fn work(calls: &Receiver<()>, store: &Weak<StoreLock>) {
     while calls.recv().is_ok() {
         let Some(store) = store.upgrade() else { return };
         if let Err(error) = bring_into_file(&store) {
-            tracing::debug!(?error, "the log was not brought into the file");
+            isolate(|| tracing::debug!(?error, "the log was not brought into the file"));
         }
     }
 }

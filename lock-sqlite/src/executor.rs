@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use lock_core::BackendError;
+use lock_core::{BackendError, isolate};
 
 use crate::{
     checkpointer::Checkpointer, error::Failure, notify::notifier::Notifier, store::Store,
@@ -75,16 +75,17 @@ impl Executor {
         let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
                 let answer = job(store);
-                if store.is_checkpoint_overdue() {
-                    store.checkpoint();
-                }
-                (answer, store.take_checkpoint_due())
+                let checkpoint = if store.is_checkpoint_overdue() { store.checkpoint() } else { Ok(()) };
+                (answer, checkpoint, store.take_checkpoint_due())
             })
         }));
         self.store.remove_queued();
-        let Ok((answer, checkpoint_due)) = done else { return };
+        let Ok((answer, checkpoint, checkpoint_due)) = done else { return };
         // It wakes the caller, which is code of others.
-        drop(catch_unwind(AssertUnwindSafe(answer)));
+        isolate(answer);
+        if let Err(error) = checkpoint {
+            isolate(|| tracing::debug!(?error, "the log was not brought into the file"));
+        }
         if checkpoint_due {
             self.checkpointer.request(&self.store);
         }

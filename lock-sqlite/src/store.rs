@@ -205,13 +205,15 @@ impl Store {
     }
 
     /// Moves the log into the file, as far as others allow it.
-    pub(crate) fn checkpoint(&mut self) {
-        let Some(database) = &self.database else { return };
-        match database.checkpoint() {
-            Ok(true) => self.mark_checkpointed(),
-            Ok(false) => {}
-            Err(error) => tracing::debug!(?error, "the log was not brought into the file"),
+    ///
+    /// # Errors
+    /// The failure.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Failure> {
+        let Some(database) = &self.database else { return Ok(()) };
+        if database.checkpoint()? {
+            self.mark_checkpointed();
         }
+        Ok(())
     }
 
     /// Takes the messages, which are sent when the store is free again.

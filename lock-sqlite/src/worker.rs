@@ -12,6 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lock_core::isolate;
+
 use crate::{
     executor::{Executor, Job},
     holder_watch::{HolderWatch, NEXT},
@@ -51,11 +53,18 @@ fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
             }
         }
         if Instant::now() >= next_look && !executor.notifier.waiters.is_empty() {
-            // Log subscribers are code of others.
+            // A panic does not end the worker.
             let looked = catch_unwind(AssertUnwindSafe(|| executor.with(|store| watch.look(store))));
-            // Hints wake tasks, so the store must be free.
-            for (entry, hint) in looked.unwrap_or_default() {
-                executor.notifier.waiters.tell(entry, hint);
+            // Hints wake tasks, and log subscribers are code of others, so the store must be free.
+            match looked {
+                Ok(Ok(hints)) => {
+                    for (entry, hint) in hints {
+                        executor.notifier.waiters.tell(entry, hint);
+                    }
+                }
+                Ok(Err(error)) => isolate(|| tracing::debug!(%error, "the holders could not be looked at")),
+                // The panic hook has told of it.
+                Err(_) => {}
             }
             next_look = Instant::now() + watch.pause();
         }

@@ -6,9 +6,11 @@
 //! |---|---|
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
+//! | a proxy in front of one, with the same feature | `proxy` |
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server where nothing is awaited | [`block_on()`] |
 //! | what a server says of itself | [`ask()`], [`http_get`] |
+//! | why a server does not do what a case asks for | [`NOT_OURS`], [`NOTHING_IS_EVICTED`] |
 //!
 //! Variables say which servers tests use:
 //!
@@ -26,9 +28,12 @@ pub mod etcd;
 mod etcd_server;
 #[cfg(feature = "processes")]
 pub mod java;
+#[cfg(feature = "processes")]
+mod proxy;
 pub mod redis;
 #[cfg(feature = "processes")]
 mod redis_server;
+mod refusals;
 mod setup;
 mod variable;
 pub mod zookeeper;
@@ -38,6 +43,9 @@ mod zookeeper_server;
 pub use self::{
     ask::{ask, http_get},
     block_on::block_on,
+    refusals::{NOT_OURS, NOTHING_IS_EVICTED},
 };
 #[cfg(feature = "processes")]
-pub use self::{etcd_server::EtcdServer, redis_server::RedisServer, zookeeper_server::ZooKeeperServer};
+pub use self::{
+    etcd_server::EtcdServer, proxy::proxy, redis_server::RedisServer, zookeeper_server::ZooKeeperServer,
+};

@@ -2,7 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
-use crate::{setup::printed_by, variable::variable};
+use crate::{
+    setup::printed_by,
+    variable::{host_and_port, variable},
+};
 
 /// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data: every test
 /// keeps to a node of its own.
@@ -12,6 +15,15 @@ pub const URL_VARIABLE: &str = "DISTLOCK_TEST_ZK_URL";
 #[must_use]
 pub fn url() -> Option<String> {
     variable(URL_VARIABLE)
+}
+
+/// Where that server listens: `host:port`.
+///
+/// # Panics
+/// If the URL names anything else.
+#[must_use]
+pub fn address() -> Option<String> {
+    host_and_port(URL_VARIABLE, "zk://")
 }
 
 /// The class that is a server. Its argument is a file of [`settings`].

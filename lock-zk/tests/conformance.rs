@@ -3,15 +3,12 @@
 mod framing;
 mod server;
 
-use std::{
-    net::{SocketAddr, ToSocketAddrs},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire};
+use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
+use lock_test_servers::{NOT_OURS, NOTHING_IS_EVICTED};
 use lock_zk::{ZkConfig, ZooKeeper};
 
 use self::framing::Packets;
@@ -48,7 +45,7 @@ impl Harness for ZkHarness {
             declare("F11", server::TOKENS_ARE_TRANSACTIONS),
             declare("F12", server::TOKENS_ARE_TRANSACTIONS),
             declare("T04", server::NOTHING_COMES_TWICE),
-            declare("T20", server::NOTHING_IS_EVICTED),
+            declare("T20", NOTHING_IS_EVICTED),
             declare("C20", "a thread of its client is not there in a fork, which is refused"),
         ];
         const BY_URL: &[Declared] = &[
@@ -57,13 +54,13 @@ impl Harness for ZkHarness {
             OWN[2],
             OWN[3],
             OWN[4],
-            declare("L06", server::NOT_OURS),
-            declare("F05", server::NOT_OURS),
-            declare("T09", server::NOT_OURS),
-            declare("T10", server::NOT_OURS),
-            declare("T19", server::NOT_OURS),
-            declare("T21", server::NOT_OURS),
-            declare("T24", server::NOT_OURS),
+            declare("L06", NOT_OURS),
+            declare("F05", NOT_OURS),
+            declare("T09", NOT_OURS),
+            declare("T10", NOT_OURS),
+            declare("T19", NOT_OURS),
+            declare("T21", NOT_OURS),
+            declare("T24", NOT_OURS),
         ];
         if server::url().is_some() { BY_URL } else { OWN }
     }
@@ -102,9 +99,7 @@ impl Harness for ZkHarness {
 #[async_trait]
 impl Wire for ZkHarness {
     fn server(&self) -> SocketAddr {
-        let address = self.config().endpoints[0].to_string();
-        let mut found = address.to_socket_addrs().expect("the server has an address");
-        found.next().expect("the server has an address")
+        resolve(self.config().endpoints[0].to_string())
     }
 
     async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {

@@ -12,7 +12,8 @@ use std::{
 
 use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{
-    BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy, sync::Mutex,
+    BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy, isolate,
+    sync::Mutex,
 };
 use tokio::{
     runtime::Runtime,
@@ -269,7 +270,7 @@ async fn read_notifications(mut connection: Connection<Socket, NoTlsStream>, end
             Ok(AsyncMessage::Notification(said)) => end.shared.on_notification(said.payload()),
             Ok(_) => {}
             Err(error) => {
-                tracing::debug!(%error, "the connection to postgres ended");
+                isolate(|| tracing::debug!(%error, "the connection to postgres ended"));
                 break;
             }
         }

@@ -2,6 +2,8 @@
 
 use std::{any::Any, env, net::SocketAddr, sync::Arc};
 
+#[cfg(any(feature = "etcd", feature = "zk"))]
+use lock_conformance::unique;
 use tempfile::TempDir;
 
 use crate::server;
@@ -56,14 +58,14 @@ impl Store {
     #[cfg(feature = "etcd")]
     fn etcd() -> Self {
         let server = server::etcd();
-        let url = format!("etcd://{}/{}", server.address(), corner());
+        let url = format!("etcd://{}/{}", server.address(), unique());
         Self { url, _server: Some(server), _folder: None }
     }
 
     #[cfg(feature = "zk")]
     fn zk() -> Self {
         let server = server::zk();
-        let url = format!("zk://{}/{}?tick=100ms", server.address(), corner());
+        let url = format!("zk://{}/{}?tick=100ms", server.address(), unique());
         Self { url, _server: Some(server), _folder: None }
     }
 
@@ -72,11 +74,4 @@ impl Store {
         let (_, address) = self.url.split_once("//").expect("it is a server");
         address.parse().expect("it is an address")
     }
-}
-
-/// A unique prefix.
-#[cfg(any(feature = "etcd", feature = "zk"))]
-fn corner() -> String {
-    use distlock::{Entropy, SystemEntropy};
-    format!("{:032x}", SystemEntropy.bits())
 }

@@ -6,7 +6,7 @@ use lock_core::DistributedLock;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::steps::{long, mutex, take_free};
-use crate::{Faulty, SLACK, TestEnv, Verb, audit::eventually, volume};
+use crate::{SLACK, ScriptedFaults, TestEnv, Verb, audit::eventually, volume};
 
 /// How many waiters are started at the same time. The cost of a crowd that arrives at once is another question.
 const AT_ONCE: usize = 20;
@@ -36,7 +36,7 @@ pub(super) async fn a_look_of_a_waiter_costs_the_same_however_many_wait(env: Tes
 
 /// Lets so many wait, and counts what they ask when all of them stand in the queue.
 async fn idle(env: &TestEnv, waiters: usize, ttl: Duration) -> Asked {
-    let (holder, asked) = (env.client().await, Faulty::default());
+    let (holder, asked) = (env.client().await, ScriptedFaults::default());
     let name = env.name(&format!("job of {waiters}"));
     let held = take_free(&mutex(&holder, &name)).await;
     let proxy = env.has_wire().then(|| env.proxy());
@@ -74,7 +74,7 @@ async fn idle(env: &TestEnv, waiters: usize, ttl: Duration) -> Asked {
 }
 
 /// Waits until so many places and looks were answered.
-async fn answered(asked: &Faulty, count: usize) {
+async fn answered(asked: &ScriptedFaults, count: usize) {
     let what = format!("{count} answers");
     eventually(&what, SLACK * 2, || async { asked.answers(Verb::Enter) >= count }).await;
 }

@@ -9,7 +9,7 @@ use super::{
     steps::{LONG, absent, assert_lost, faulty, freed, mutex, pending, queue, take, take_free},
 };
 use crate::{
-    CaseTest, Fault, Faulty, Gate, SLACK, TestEnv, Verb,
+    CaseTest, Fault, Gate, SLACK, ScriptedFaults, TestEnv, Verb,
     audit::{eventually, soon},
 };
 
@@ -58,7 +58,7 @@ pub(super) async fn a_create_that_arrives_after_its_leave_finds_a_tombstone(env:
 
 /// The future is dropped while its first request is on its way; the request arrives after the keeper's clean-up.
 pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(env: TestEnv) {
-    let (arriving, sending) = (Faulty::default(), Faulty::default());
+    let (arriving, sending) = (ScriptedFaults::default(), ScriptedFaults::default());
     let client = env.client_through(&[Arc::new(arriving.clone()), Arc::new(sending.clone())]).await;
     let other = env.client().await;
     let name = env.name("late");

@@ -24,7 +24,7 @@ use super::{
     steps::{faulty, freed, long, mutex, queue_of, take_free},
 };
 use crate::{
-    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, TestEnv, Verb,
+    Client, Fault, Links, Newcomers, Proxy, SLACK, ScriptedFaults, Sound, TestEnv, Verb,
     audit::{eventually, within},
 };
 
@@ -129,7 +129,7 @@ pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: 
 struct Away {
     client: Client,
     proxy: Option<Proxy>,
-    faults: Faulty,
+    faults: ScriptedFaults,
 }
 
 const VERBS: [Verb; 3] = [Verb::Enter, Verb::Renew, Verb::Leave];
@@ -142,7 +142,7 @@ impl Away {
         }
         let proxy = env.proxy();
         let client = env.client_by(proxy.address(), Arc::new(Sound)).await;
-        Self { client, proxy: Some(proxy), faults: Faulty::default() }
+        Self { client, proxy: Some(proxy), faults: ScriptedFaults::default() }
     }
 
     fn is_silent(&self) {

@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Client, Critical, Fault, Faulty, Layered, Verb,
+        Client, Critical, Fault, Layered, ScriptedFaults, Verb,
         audit::{safety, within},
         cases::lease::ms,
         stall_detector::{Pressure, Stall},
@@ -186,7 +186,7 @@ mod tests {
         }
 
         let slow = async |_| {
-            let (keeper, faults) = (Keeper::start().unwrap(), Faulty::default());
+            let (keeper, faults) = (Keeper::start().unwrap(), ScriptedFaults::default());
             faults.always(Verb::Enter, Fault::DelayReply(TTL));
             let store = Layered::new(Arc::new(Memory::new()), Arc::new(faults));
             let client = Client::on(Arc::new(store), keeper, AcquireOptions::new());

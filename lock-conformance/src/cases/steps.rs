@@ -13,7 +13,7 @@ use lock_core::{
 
 pub(super) use crate::audit::LONG;
 use crate::{
-    Client, Faulty, TestEnv,
+    Client, ScriptedFaults, TestEnv,
     audit::{SLACK, eventually, safety, soon},
 };
 
@@ -154,8 +154,8 @@ pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Se
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A client with a [`Faulty`] layer.
-pub(super) async fn faulty(env: &TestEnv) -> (Client, Faulty) {
-    let faults = Faulty::default();
+/// A client with a [`ScriptedFaults`] layer.
+pub(super) async fn faulty(env: &TestEnv) -> (Client, ScriptedFaults) {
+    let faults = ScriptedFaults::default();
     (env.client_through(&[Arc::new(faults.clone())]).await, faults)
 }

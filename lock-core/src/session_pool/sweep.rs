@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::owner::SessionOwner;
+use crate::panic_isolation::isolate;
 
 /// So many members are removed from the store at once.
 const REMOVED_AT_ONCE: usize = 64;
@@ -22,7 +23,7 @@ pub fn sweep<O: SessionOwner>(owner: &Arc<O>, session: &Arc<O::Session>) {
         for some in overdue.chunks(REMOVED_AT_ONCE) {
             let removed = join_all(some.iter().map(|member| owner.remove_member(member))).await;
             if let Some(failure) = removed.iter().find_map(|removed| removed.as_ref().err()) {
-                tracing::debug!("an entry whose time is over is not removed yet: {failure}");
+                isolate(|| tracing::debug!("an entry whose time is over is not removed yet: {failure}"));
                 break;
             }
         }

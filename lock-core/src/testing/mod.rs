@@ -71,9 +71,9 @@ mod clock;
 mod clock_skew;
 mod entropy;
 mod faults;
-mod faulty;
 mod faulty_hints;
 mod machine;
+mod random_faults;
 mod simulation;
 #[cfg(test)]
 mod tests;
@@ -83,6 +83,6 @@ pub use self::{
     clock::VirtualClock,
     entropy::SeededEntropy,
     faults::Faults,
-    faulty::Faulty,
+    random_faults::RandomFaults,
     simulation::{Sim, SimClient, Simulation},
 };

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime, task::JoinHandle};
 
-use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
+use super::{Faults, Machine, RandomFaults, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
 use crate::{Backend, BootTime, Clock, Hold, Keeper, Locks, Memory};
 
 /// The longest simulated time. Without a limit, a simulation that waits for an event that never comes would hang its test.
@@ -82,13 +82,13 @@ impl Sim {
         wrap: impl FnOnce(Arc<dyn Backend>, &VirtualClock) -> Arc<dyn Backend>,
     ) -> SimClient {
         let clock = self.clock.with_rate(fast_by);
-        let faulty = Arc::new(Faulty::new(Arc::clone(&self.store), self.entropy.branch(), Faults::none()));
-        let wire = Arc::clone(&faulty) as Arc<dyn Backend>;
-        let skewed = Arc::new(ClockSkew::new(wire, self.clock.clone(), clock.clone()));
+        let wire =
+            Arc::new(RandomFaults::new(Arc::clone(&self.store), self.entropy.branch(), Faults::none()));
+        let skewed = Arc::new(ClockSkew::new(Arc::clone(&wire) as _, self.clock.clone(), clock.clone()));
         let machine = Machine::new();
         let keeper = Keeper::on_machine(machine.clone(), Arc::new(clock.clone()));
         let locks = Locks::with(wrap(skewed, &clock), keeper, Arc::new(self.entropy.branch()));
-        SimClient { locks, faulty, machine, clock, store_clock: self.clock.clone() }
+        SimClient { locks, wire, machine, clock, store_clock: self.clock.clone() }
     }
 
     /// The store itself, as it is seen without a wire.
@@ -127,7 +127,7 @@ impl Sim {
 #[derive(Debug)]
 pub struct SimClient {
     locks: Locks,
-    faulty: Arc<Faulty>,
+    wire: Arc<RandomFaults>,
     machine: Machine,
     clock: VirtualClock,
     store_clock: VirtualClock,
@@ -142,13 +142,13 @@ impl SimClient {
 
     /// Its wire to the store.
     #[must_use]
-    pub fn wire(&self) -> &Arc<Faulty> {
-        &self.faulty
+    pub fn wire(&self) -> &Arc<RandomFaults> {
+        &self.wire
     }
 
     /// What its wire is like from now on.
     pub fn set_faults(&self, faults: Faults) {
-        self.faulty.set(faults);
+        self.wire.set(faults);
     }
 
     /// Runs a future as a part of this client: it stands still while the client is blocked, and ends when it crashes.
@@ -173,7 +173,7 @@ impl SimClient {
     /// The client crashes and sends nothing more: its keeper and the [spawned](Self::spawn) tasks end where they are. Requests that it had
     /// sent still arrive.
     pub fn crash(&self) {
-        self.faulty.cut();
+        self.wire.cut();
         self.machine.crash();
     }
 

@@ -140,7 +140,7 @@ fn every_fault_comes_at_its_rate_and_none_comes_on_a_good_wire() {
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_future_was_dropped_arrives_all_the_same() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
-    let wire = Faulty::new(memory, SeededEntropy::new(1), Faults { latency: ms(50), ..Faults::none() });
+    let wire = RandomFaults::new(memory, SeededEntropy::new(1), Faults { latency: ms(50), ..Faults::none() });
     let one = entry(1);
     drop(tokio::time::timeout(Duration::ZERO, wire.enter(&one, Step::Create, WaitMode::Queue)).await);
     tokio::time::sleep(ms(60)).await;
@@ -153,7 +153,7 @@ async fn a_request_whose_future_was_dropped_arrives_all_the_same() {
 async fn an_answer_that_does_not_come_is_given_up_at_the_limit() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
     let never = Faults { latency: Duration::from_secs(9), limit: ms(700), ..Faults::none() };
-    let wire = Faulty::new(memory, SeededEntropy::new(2), never);
+    let wire = RandomFaults::new(memory, SeededEntropy::new(2), never);
     let started = tokio::time::Instant::now();
     let error = wire.enter(&entry(1), Step::Create, WaitMode::Try).await.unwrap_err();
     assert_eq!((error.kind(), started.elapsed()), (&BackendErrorKind::TimedOut, ms(700)));
@@ -163,7 +163,7 @@ async fn an_answer_that_does_not_come_is_given_up_at_the_limit() {
 #[tokio::test(start_paused = true)]
 async fn every_stream_of_hints_that_is_listened_to_is_counted() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
-    let wire = Faulty::new(memory, SeededEntropy::new(3), Faults::none());
+    let wire = RandomFaults::new(memory, SeededEntropy::new(3), Faults::none());
     wire.enter(&entry(1), Step::Create, WaitMode::Queue).await.unwrap();
     let Standing::Waiting { hints, .. } = wire.enter(&entry(2), Step::Create, WaitMode::Queue).await.unwrap()
     else {

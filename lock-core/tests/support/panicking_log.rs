@@ -1,24 +1,24 @@
 //! Somebody's log subscriber that panics at every line, for the tests of several stores.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use futures_executor::block_on;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Locks, LostReason};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Locks, LostReason, sync::Mutex};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 /// The most that a busy machine takes for anything here.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Panics at what it is told of, and counts how often. Clones count together.
+/// The target of the lines of the engine.
+const ENGINE: &str = "distlock";
+
+/// Panics at what it is told of, and remembers the target of each line. Clones remember together.
 #[derive(Clone)]
-pub(crate) struct PanickingLog(Arc<AtomicUsize>);
+pub(crate) struct PanickingLog(Arc<Mutex<Vec<&'static str>>>);
 
 impl PanickingLog {
     /// For the rest of the process.
@@ -28,9 +28,9 @@ impl PanickingLog {
         log
     }
 
-    /// How often it has panicked.
-    pub(crate) fn panics(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+    /// How often it has panicked at lines whose target begins so.
+    pub(crate) fn panics_at(&self, target: &str) -> usize {
+        self.0.lock().iter().filter(|told| told.starts_with(target)).count()
     }
 
     /// By a loss, a release, a guard that is dropped and cleaned up for, and a hand-over: all of them are told.
@@ -41,10 +41,10 @@ impl PanickingLog {
         let usual = AcquireOptions::new().ttl(Duration::from_secs(5));
         let kept = take("kept", &usual);
         for name in ["ending", "again"] {
-            let before = self.panics();
+            let before = self.panics_at(ENGINE);
             let ending = take(name, &AcquireOptions::new().ttl(Duration::from_secs(1)).renew(false));
             assert_eq!(block_on(ending.lost()), LostReason::Expired);
-            eventually("a panic at the loss", || self.panics() > before);
+            eventually("a panic at the loss", || self.panics_at(ENGINE) > before);
         }
         drop(take("dropped", &usual));
         let held = take("dropped", &usual);
@@ -62,15 +62,17 @@ impl PanickingLog {
         block_on(kept.release()).unwrap().confirmed().unwrap();
     }
 
-    fn panic(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    fn panic(&self, target: &'static str) {
+        self.0.lock().push(target);
         std::panic::resume_unwind(Box::new("an ordered panic of a subscriber"));
     }
 }
 
 impl Subscriber for PanickingLog {
+    /// Each line of this library, of every level.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "distlock" || *metadata.level() <= Level::WARN
+        let ours = metadata.target() == ENGINE || metadata.target().starts_with("lock_");
+        ours || *metadata.level() <= Level::WARN
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
@@ -78,13 +80,14 @@ impl Subscriber for PanickingLog {
     }
 
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {
-        self.panic();
+        // Nobody else has spans.
+        self.panic(ENGINE);
     }
 
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
-    fn event(&self, _: &Event<'_>) {
-        self.panic();
+    fn event(&self, event: &Event<'_>) {
+        self.panic(event.metadata().target());
     }
 
     fn enter(&self, _: &span::Id) {}

@@ -11,7 +11,7 @@ use std::{
 
 use etcd_client::{ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt};
+use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt, isolate};
 
 use super::{channel::Channel, tls};
 use crate::{
@@ -176,11 +176,13 @@ impl Cluster {
     fn check_version(&self, address: &str, version: &str) {
         let Some(floor) = Version::parse(version).and_then(floor) else { return };
         if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                member = address,
-                version = excerpt(format_args!("{version}")),
-                "this version of etcd has faults that concern locks; use {floor} or later: see docs/backends/etcd.md"
-            );
+            isolate(|| {
+                tracing::warn!(
+                    member = address,
+                    version = excerpt(format_args!("{version}")),
+                    "this version of etcd has faults that concern locks; use {floor} or later: see docs/backends/etcd.md"
+                );
+            });
         }
     }
 }

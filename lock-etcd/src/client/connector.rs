@@ -3,7 +3,7 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use lock_core::{BackendErrorKind as Kind, ConnectionTask, Connector, Keeper};
+use lock_core::{BackendErrorKind as Kind, ConnectionTask, Connector, Keeper, isolate};
 use tokio::net::UdpSocket;
 
 use super::{channel::Channel, cluster::Cluster};
@@ -21,7 +21,7 @@ impl Connector for Cluster {
         drop(tokio::time::sleep(Duration::ZERO));
         drop(UdpSocket::bind(("127.0.0.1", 0)).await);
         let channel = self.open_channel(keeper).await?;
-        tracing::debug!(member = %channel.address, "etcd connection opened");
+        isolate(|| tracing::debug!(member = %channel.address, "etcd connection opened"));
         let task: ConnectionTask = Box::pin(pending());
         Ok((Arc::new(channel), task))
     }
@@ -39,6 +39,6 @@ impl Connector for Cluster {
     }
 
     fn not_opened(&self, _target: &(), failure: &Failure) {
-        tracing::debug!(cluster = %self.config, "etcd connection not opened: {failure}");
+        isolate(|| tracing::debug!(cluster = %self.config, "etcd connection not opened: {failure}"));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
 use futures_channel::mpsc::UnboundedSender;
-use lock_core::{EntryId, Hint};
+use lock_core::{EntryId, Hint, isolate};
 use tokio::sync::Notify;
 
 use super::wait_state::WaitState;
@@ -63,8 +62,8 @@ pub(super) struct Wakeups(Vec<Arc<Notify>>);
 impl Wakeups {
     pub(super) fn wake(self) {
         for one in self.0 {
-            // One that panics keeps the word from nobody else; the panic hook has told of it.
-            drop(catch_unwind(AssertUnwindSafe(|| one.notify_one())));
+            // One that panics keeps the word from nobody else.
+            isolate(|| one.notify_one());
         }
     }
 }

@@ -15,7 +15,7 @@ use futures_util::{
     future::{AbortHandle, AbortRegistration, Abortable, pending},
 };
 use lock_core::{
-    Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, sync::Mutex,
+    Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, isolate, sync::Mutex,
 };
 use tokio::sync::watch;
 
@@ -137,7 +137,9 @@ impl WatchTask {
                 Ok((handle, sender, responses)) => {
                     let (commands, watched) = self.hub.on_stream_opened();
                     self.phase.send_replace(Phase::Live);
-                    tracing::debug!(member = %handle.channel.address, "etcd watch stream is live");
+                    isolate(|| {
+                        tracing::debug!(member = %handle.channel.address, "etcd watch stream is live");
+                    });
                     let began = keeper.now();
                     let failure = self
                         .listen(&keeper, &handle, (sender, responses), commands, CatchUp::new(watched))

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
-use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy, isolate};
 
 use super::{
     pool::{Pool, class},
@@ -54,7 +54,9 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
         return Err(Failure::new(Kind::TimedOut, message).at(&pool.client.cluster().config).unsent());
     }
     unused.lease = None;
-    tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
+    isolate(|| {
+        tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
+    });
     Ok(session)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Weak, time::Duration};
 
-use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackOff, BootTime, Entropy, SystemEntropy, isolate};
 use tokio::sync::watch;
 
 use super::revoke::revoke;
@@ -29,7 +29,9 @@ pub(super) fn reap<O: Send + Sync + 'static>(
         let keeper = client.keeper().clone();
         let (mut failures, mut give_up) = (0, None);
         while let Err(failure) = revoke(&client, lease).await {
-            tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
+            isolate(|| {
+                tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
+            });
             let now = keeper.now();
             if owner.strong_count() == 0 && now >= *give_up.get_or_insert(now + REVOKE_FOR) {
                 return;

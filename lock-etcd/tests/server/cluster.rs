@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use etcd_client::MemberAddOptions;
 use lock_conformance::{Flow, Links, Newcomers, Proxy, ServerProcess, Way};
 use lock_core::sync::Mutex;
-use lock_test_servers::EtcdServer;
+use lock_test_servers::{EtcdServer, proxy};
 
 use super::{
     Admin, Witness,
@@ -217,7 +217,7 @@ fn nodes() -> Vec<Node> {
     let mut nodes = Vec::new();
     for _ in 0..3 {
         let member = member("http");
-        let front = super::proxy(&member.address());
+        let front = proxy(member.address());
         let back = Proxy::start(([127, 0, 0, 1], member.peer_port()).into(), comes_from_isolated);
         nodes.push(Node { member, front, back });
     }

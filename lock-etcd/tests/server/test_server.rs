@@ -6,7 +6,7 @@ use lock_conformance::{
     Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported, connections_to,
 };
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::EtcdServer;
+use lock_test_servers::{EtcdServer, NOTHING_IS_EVICTED, proxy};
 
 use super::{
     Admin,
@@ -15,10 +15,6 @@ use super::{
 
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_REVISIONS: &str = "tokens are revisions of the store, which nobody can set";
-
-/// Why nothing can be thrown out.
-pub(crate) const NOTHING_IS_EVICTED: &str =
-    "a store without room refuses writes, and never throws anything out";
 
 /// A store of one server. Dropping it ends the server.
 #[derive(Debug)]
@@ -71,7 +67,7 @@ impl TestServer {
 
     /// The same server, behind a proxy that can cut its clients off.
     pub(crate) fn behind_proxy(mut self) -> Self {
-        self.proxy = Some(super::proxy(&self.address()));
+        self.proxy = Some(proxy(self.address()));
         self
     }
 

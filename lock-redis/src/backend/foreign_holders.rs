@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use lock_core::{BootTime, Entry, LockName, excerpt, sync::Mutex};
+use lock_core::{BootTime, Entry, LockName, excerpt, isolate, sync::Mutex};
 
 /// How long a foreign key may be without expiry before that is logged: some clients set the expiry in a second command.
 const WARN_AFTER: Duration = Duration::from_secs(3);
@@ -34,9 +34,11 @@ impl ForeignHolders {
         } else {
             ""
         };
-        tracing::warn!(
-            "the redis key `{key}` is not ours and has no expiry, so those who wait for the lock `{name}` wait until somebody deletes it{advice}"
-        );
+        isolate(|| {
+            tracing::warn!(
+                "the redis key `{key}` is not ours and has no expiry, so those who wait for the lock `{name}` wait until somebody deletes it{advice}"
+            );
+        });
     }
 
     /// Whether it is time to log.

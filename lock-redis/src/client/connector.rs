@@ -9,7 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
-use lock_core::{BackendErrorKind as Kind, ConnectionTask, Connector, Keeper, PooledConnection, excerpt};
+use lock_core::{
+    BackendErrorKind as Kind, ConnectionTask, Connector, Keeper, PooledConnection, excerpt, isolate,
+};
 use redis::{
     AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, RedisResult, Value,
     aio::MultiplexedConnection,
@@ -48,13 +50,13 @@ impl Connector for CommandConnector {
         let (endpoint, role_check) = (Arc::clone(&self.endpoint), Arc::clone(&self.role_check));
         let (multiplexed, driver) = open(&endpoint, keeper, &role_check).await?;
         let connection = Arc::new(Connection { multiplexed, batcher: Batcher::default() });
-        tracing::debug!(server = %endpoint.address, "redis connection opened");
+        isolate(|| tracing::debug!(server = %endpoint.address, "redis connection opened"));
         let connected = Arc::clone(&connection);
         let task: ConnectionTask = Box::pin(async move {
             connected.batcher.drive(connected.multiplexed.clone(), driver).await;
             // Before the connection is closed: then the next one is opened.
             role_check.mark_doubtful();
-            tracing::debug!(server = %endpoint.address, "redis connection ended");
+            isolate(|| tracing::debug!(server = %endpoint.address, "redis connection ended"));
         });
         Ok((connection, task))
     }
@@ -73,7 +75,7 @@ impl Connector for CommandConnector {
 
     fn not_opened(&self, _target: &(), failure: &Failure) {
         let server = &self.endpoint.address;
-        tracing::debug!(%server, "redis connection not opened: {}", failure.message());
+        isolate(|| tracing::debug!(%server, "redis connection not opened: {}", failure.message()));
     }
 
     fn closed(&self, connection: &Arc<Connection>) {

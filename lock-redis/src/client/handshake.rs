@@ -5,7 +5,7 @@
 
 use std::io;
 
-use lock_core::{BackendErrorKind as Kind, excerpt};
+use lock_core::{BackendErrorKind as Kind, excerpt, isolate};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{endpoint::Endpoint, tls_probe};
@@ -128,7 +128,7 @@ fn check(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
     let kind = kind_of_code(code, text);
     if !greeting.needed && kind != Kind::Unavailable && matches!(code, "ERR" | "NOPERM") {
         let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
-        tracing::debug!(server = %address, "redis refused {}: {said}", greeting.what);
+        isolate(|| tracing::debug!(server = %address, "redis refused {}: {said}", greeting.what));
         return Ok(());
     }
     let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle, sync::Mutex};
+use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle, isolate, sync::Mutex};
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -71,7 +71,7 @@ impl Health {
                 .arg(MARK_TTL_MS);
             let answer = handshake::ask(socket, endpoint, &mark).await?;
             if answer != "+OK" {
-                tracing::debug!(server = %endpoint.address, "redis took no mark: {answer:?}");
+                isolate(|| tracing::debug!(server = %endpoint.address, "redis took no mark: {answer:?}"));
             }
         } else {
             self.logged_denied.store(false, Ordering::Relaxed);
@@ -89,7 +89,9 @@ impl Health {
         drop(logged);
         if known {
             let why = failure.message();
-            tracing::debug!(server = %endpoint.address, "redis notifications are still down: {why}");
+            isolate(|| {
+                tracing::debug!(server = %endpoint.address, "redis notifications are still down: {why}");
+            });
             return;
         }
         let (server, why) = (endpoint.address.clone(), failure.message().to_owned());

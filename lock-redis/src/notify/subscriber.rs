@@ -17,7 +17,7 @@ use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt};
 use lock_core::{
     BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, RuntimeSelector,
-    SystemEntropy, sync::Mutex,
+    SystemEntropy, isolate, sync::Mutex,
 };
 use tokio::{
     runtime::{Handle, Id},
@@ -203,7 +203,9 @@ impl Shared {
                     // Waiters that listen from now on miss nothing, and the earlier ones look again.
                     self.hints.changed_for_all();
                     self.phase.send_replace(Phase::Live);
-                    tracing::debug!(server = %self.endpoint.address, "redis notifications are live");
+                    isolate(|| {
+                        tracing::debug!(server = %self.endpoint.address, "redis notifications are live");
+                    });
                     self.health.mark_live(&self.endpoint);
                     relied_on = true;
                     self.receive(subscription, keeper, &mut failures).await

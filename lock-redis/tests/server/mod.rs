@@ -1,30 +1,26 @@
 //! Real servers for tests: a process of the test, or a server that is only known by its URL.
 
 mod admin;
-mod by_url;
-mod own;
+mod server_by_url;
+mod test_server;
 
-use lock_conformance::{Case, ServerControl};
+use lock_conformance::{Case, ServerControl, unique};
 use lock_test_servers::redis::URL_VARIABLE;
 pub(crate) use lock_test_servers::redis::url;
 
-pub(crate) use self::{
-    admin::Admin,
-    by_url::{NOT_OURS, ServerByUrl},
-    own::OwnServer,
-};
+pub(crate) use self::admin::Admin;
+use self::{server_by_url::ServerByUrl, test_server::TestServer};
 
 /// A server for one case, and the URL that clients reach it by.
 ///
 /// # Panics
 /// If there is none: a case must not pass without its server.
 pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
-    let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
-        let server = OwnServer::start(shows(RESTARTS)).await;
+        let server = TestServer::start(case.shows(RESTARTS)).await;
         let address = format!("127.0.0.1:{}/0", server.port());
         let admin = Admin::new(&format!("redis://{address}"), PREFIX, CLIENT_NAME);
-        let user = if shows(CREDENTIALS) { admin.add_user() } else { String::new() };
+        let user = if case.shows(CREDENTIALS) { admin.add_user() } else { String::new() };
         let url = with_parameters(&format!("redis://{user}{address}"), PREFIX, CLIENT_NAME);
         return (url, Box::new(server.with_admin(admin)));
     };
@@ -45,10 +41,4 @@ const CLIENT_NAME: &str = "distlock-test";
 fn with_parameters(url: &str, prefix: &str, client_name: &str) -> String {
     assert!(!url.contains('?'), "{URL_VARIABLE} takes a URL without parameters; the tests add their own");
     format!("{url}?prefix={prefix}&client_name={client_name}")
-}
-
-/// Digits that nobody else uses.
-pub(crate) fn unique() -> String {
-    use lock_core::{Entropy, SystemEntropy};
-    format!("{:016x}", SystemEntropy.bits() as u64)
 }

@@ -98,19 +98,11 @@ impl HolderWatch {
     }
 
     /// Removes dead holders, and returns hints that were lost.
-    pub(crate) fn look(&mut self, store: &mut Store) -> Vec<(EntryId, Hint)> {
+    ///
+    /// # Errors
+    /// The failure. The next look may find more.
+    pub(crate) fn look(&mut self, store: &mut Store) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         let give_up = Instant::now() + PATIENCE;
-        self.try_to_look(store, give_up).unwrap_or_else(|error| {
-            tracing::debug!(%error, "the holders could not be looked at");
-            Vec::new()
-        })
-    }
-
-    fn try_to_look(
-        &mut self,
-        store: &mut Store,
-        give_up: Instant,
-    ) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         let (fingerprint, is_fresh) = Fingerprint::at(store);
         self.unasked += 1;
         self.still = self.still.saturating_add(1);
@@ -322,12 +314,12 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(50));
             }
             let mut watch = HolderWatch::new();
-            watch.look(&mut queue.waiters);
+            drop(watch.look(&mut queue.waiters));
             let database = queue.waiters.database.as_ref().unwrap();
             database.connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count));
             STATEMENTS.store(0, Ordering::Relaxed);
             for _ in 0..LOOKS {
-                assert!(watch.look(&mut queue.waiters).is_empty());
+                assert!(watch.look(&mut queue.waiters).unwrap_or_default().is_empty());
             }
             assert_eq!(watch.pause(), NEXT);
             assert_eq!(queue.hints.len() as u128, waiting);
@@ -341,13 +333,13 @@ mod tests {
     fn hints_that_were_lost_are_found_for_few_and_for_many() {
         for waiting in [2, FEW as u128 + 2] {
             let (mut queue, mut watch) = (Queue::of(waiting), HolderWatch::new());
-            assert!(watch.look(&mut queue.waiters).is_empty());
+            assert!(watch.look(&mut queue.waiters).unwrap_or_default().is_empty());
             queue.leave(0);
             queue.leave(2);
             let (mut hints, started) = (Vec::new(), Instant::now());
             while hints.is_empty() {
                 assert!(started.elapsed() < PATIENCE, "{waiting}: they are not found");
-                hints = watch.look(&mut queue.waiters);
+                hints = watch.look(&mut queue.waiters).unwrap_or_default();
             }
             let [(first, Hint::Admitted { .. }), (second, Hint::Changed)] = hints[..] else {
                 panic!("{waiting}: {hints:?}")
@@ -365,10 +357,10 @@ mod tests {
             let files = queue.waiters.files.clone();
             let mut store = Store::new(files, Notifier::default(), PATIENCE);
             let EntryState::Waiting { hints, .. } = enter(&mut store, 7) else { panic!("it does not wait") };
-            watch.look(&mut store);
+            drop(watch.look(&mut store));
             assert_eq!(watch.pause(), BEHIND);
             queue.leave(1);
-            watch.look(&mut store);
+            drop(watch.look(&mut store));
             drop(hints);
             watch.pause()
         };

@@ -78,7 +78,7 @@ fn a_process_behind_two_others_looks_ever_more_seldom() {
         let mut watch = HolderWatch::new();
         // On a busy machine some looks fail.
         for _ in 0..20 {
-            watch.look(&mut clients[place].store);
+            drop(watch.look(&mut clients[place].store));
         }
         assert_eq!(watch.pause(), pause, "{place}");
     }
@@ -97,7 +97,7 @@ fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     let (mut watch, started) = (HolderWatch::new(), Instant::now());
     while last.count() > 2 {
         assert!(started.elapsed() < PATIENCE, "the dead still stand in the queue");
-        watch.look(&mut last.store);
+        drop(watch.look(&mut last.store));
     }
     assert_eq!(watch.pause(), NEXT);
     assert_eq!(clients[0].count(), 2, "the holder was taken for dead");

@@ -13,6 +13,8 @@ use std::{
     thread,
 };
 
+use lock_core::isolate;
+
 use super::{
     message::{BUFFER, Message},
     notifier::Notifier,
@@ -56,7 +58,7 @@ impl Mailbox {
     pub(crate) fn send(&self, to: i64, message: Message) {
         let address = self.folder.address(&socket_name(to));
         if let Err(error) = self.sender.send_to(message.to_string().as_bytes(), address) {
-            tracing::debug!(%message, %error, "a hint was not delivered");
+            isolate(|| tracing::debug!(%message, %error, "a hint was not delivered"));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream;
 use lock_core::{
-    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, Standing, WaitMode,
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, Standing, WaitMode, isolate,
 };
 
 use super::zookeeper::ZooKeeper;
@@ -45,7 +45,9 @@ impl ZooKeeper {
         let (sent, token) = (self.keeper.now(), own_node.token);
         match self.look(member, own_node, wait).await {
             Err(error) if wait == WaitMode::Queue && error.is_transient() => {
-                tracing::debug!(entry = %member.entry.id, "a place is taken, and cannot be seen: {error}");
+                isolate(|| {
+                    tracing::debug!(entry = %member.entry.id, "a place is taken, and cannot be seen: {error}");
+                });
                 Ok(Standing::Waiting {
                     token,
                     ttl: member.session.granted(),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, ForkDetector};
+use lock_core::{BackendErrorKind as Kind, ForkDetector, isolate};
 
 use super::{base_nodes::make_heartbeat_node, pool::Pool, session::Session};
 use crate::error::Failure;
@@ -47,6 +47,8 @@ pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>,
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }
-    tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
+    isolate(|| {
+        tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
+    });
     Ok(session)
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy};
+use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy, isolate};
 use tokio::runtime::Handle;
 
 use super::{pool::Pool, session::Session};
@@ -35,7 +35,9 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
                 Ok(false) => answers += 1,
                 Err(failure) => {
                     answers += u32::from(!failure.is_of_connection());
-                    tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
+                    isolate(|| {
+                        tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
+                    });
                 }
             }
             let pause = BACK_OFF.pause(answers, SystemEntropy.bits() as u64);

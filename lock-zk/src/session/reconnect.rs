@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
+use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, isolate};
 use zookeeper_client::Error;
 
 use super::{pool::Pool, session::Session};
@@ -50,7 +50,9 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
     loop {
         match attach_once(ensemble, keeper, session).await {
             Ok((client, attached)) => {
-                tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
+                isolate(|| {
+                    tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
+                });
                 // A holder does not look after the watches that it had as a waiter, and a watch keeps its client alive.
                 if let Some(pool) = pool.upgrade() {
                     pool.sessions.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
@@ -63,7 +65,9 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
                 return;
             }
             Err(failure) => {
-                tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has no connection yet: {failure}");
+                isolate(|| {
+                    tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has no connection yet: {failure}");
+                });
             }
         }
         failures += 1;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use lock_core::{Entry, EntryId, Keeper, Notifier, session_pool};
+use lock_core::{Entry, EntryId, Keeper, Notifier, isolate, session_pool};
 use zookeeper_client::Acl;
 
 use super::{base_nodes, capacity::size, member::Member, pool::Pool, session::Session, ttl_class};
@@ -136,7 +136,7 @@ impl Sessions {
         for (session, _) in &idle {
             session.close();
         }
-        tracing::trace!(idle = idle.len(), "zookeeper sessions given back");
+        isolate(|| tracing::trace!(idle = idle.len(), "zookeeper sessions given back"));
     }
 
     /// The same for an entry that may not wait, or was refused.

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, ServerProcess, Way};
+use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, ServerProcess, Way, unique};
 use lock_core::sync::{Mutex, MutexGuard};
+use lock_test_servers::proxy;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Admin, Containers, TICK, ZkServer, zk_server::PATIENCE};
@@ -78,7 +79,7 @@ impl Ensemble {
 
     async fn of(kind: Kind) -> Self {
         let turn = TURNS.acquire().await.expect("nobody closes it");
-        let chroot = format!("case-{}", super::unique());
+        let chroot = format!("case-{}", unique());
         let mut ensemble =
             Self { kind, chroot, members: Vec::new(), cut: AtomicBool::new(false), _turn: turn };
         while let Some((cut, members)) = idle(kind) {
@@ -330,6 +331,6 @@ fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) ->
     }));
     fs::write(member.data().join("myid"), format!("{}\n", i + 1))
         .expect("a directory of our own can be written to");
-    let front = super::proxy(&member.address());
+    let front = proxy(member.address());
     Node { member, _ports: ports, front, to }
 }

@@ -10,18 +10,16 @@ mod server_by_url;
 mod test_server;
 mod zk_server;
 
-use std::net::ToSocketAddrs;
-
-use lock_conformance::{Case, Proxy, ServerControl};
-use lock_test_servers::zookeeper::URL_VARIABLE;
+use lock_conformance::{Case, ServerControl, unique};
+use lock_test_servers::zookeeper::address;
 pub(crate) use lock_test_servers::zookeeper::url;
 
 pub(crate) use self::{
     admin::Admin,
     curator::Curator,
     ensemble::{Ensemble, SHORTER},
-    server_by_url::{NOT_OURS, ServerByUrl},
-    test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
+    server_by_url::ServerByUrl,
+    test_server::{Containers, NOTHING_COMES_TWICE, TOKENS_ARE_TRANSACTIONS, TestServer},
     zk_server::{PATIENCE, TICK, ZkServer},
 };
 
@@ -30,25 +28,21 @@ pub(crate) use self::{
 /// # Panics
 /// If there is none: a case must not pass without its server.
 pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
-    let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
-    let Some(base) = url() else {
-        let server = if shows(DISTURBING) {
+    let Some(address) = address() else {
+        let server = if case.shows(DISTURBING) {
             TestServer::own().await
-        } else if shows(ONE_REQUEST) {
+        } else if case.shows(ONE_REQUEST) {
             TestServer::shared_with(Containers::Kept).await
         } else {
             TestServer::shared().await
         };
-        let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
-        let server = if shows(CUTS) { server.behind_proxy() } else { server };
+        let user = if case.shows(CREDENTIALS) { Admin::user() } else { String::new() };
+        let server = if case.shows(CUTS) { server.behind_proxy() } else { server };
         return (server.url_of(&user), Box::new(server));
     };
-    let address = base.strip_prefix("zk://").map(|address| address.trim_end_matches('/'));
-    let address = address.filter(|address| !address.contains(['/', '@', '?', ',']));
-    let address = address.unwrap_or_else(|| panic!("{URL_VARIABLE} has to be zk://host:port"));
-    let server = ServerByUrl::new(address, &unique());
+    let server = ServerByUrl::new(&address, &unique());
     // The client crate has a thread for all sessions of a process, which is there from the first one on.
-    drop(Admin::new(address, "").client().await);
+    drop(Admin::new(&address, "").client().await);
     (server.url(), Box::new(server))
 }
 
@@ -60,15 +54,3 @@ const CUTS: &[&str] = &["L12", "PR14", "T24"];
 const ONE_REQUEST: &[&str] = &["T02", "T05"];
 /// The labels of the cases in which clients need a user of their own, who can be locked out.
 const CREDENTIALS: &[&str] = &["T24"];
-
-/// A proxy in front of a server, whose connections carry commands and hints alike.
-pub(crate) fn proxy(address: &str) -> Proxy {
-    let mut found = address.to_socket_addrs().expect("the server has an address");
-    Proxy::start(found.next().expect("the server has an address"), |_| true)
-}
-
-/// Digits that nobody else uses.
-pub(crate) fn unique() -> String {
-    use lock_core::{Entropy, SystemEntropy};
-    format!("{:016x}", SystemEntropy.bits() as u64)
-}

@@ -3,11 +3,9 @@
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
+use lock_test_servers::{NOT_OURS, proxy};
 
 use super::{Admin, TOKENS_ARE_TRANSACTIONS};
-
-/// Why such a server is not ended, paused or emptied.
-pub(crate) const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
 
 /// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ impl ServerByUrl {
     /// The server at `host:port`, for locks below `/<chroot>`.
     pub(super) fn new(address: &str, chroot: &str) -> Self {
         let admin = Admin::new(address, chroot);
-        Self { admin, chroot: chroot.to_owned(), proxy: super::proxy(address) }
+        Self { admin, chroot: chroot.to_owned(), proxy: proxy(address) }
     }
 
     /// How clients reach it. Its `tickTime` is that of our own servers.

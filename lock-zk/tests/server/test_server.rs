@@ -3,9 +3,11 @@
 use std::{process::Command, sync::Arc};
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported};
+use lock_conformance::{
+    Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported, unique,
+};
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::java;
+use lock_test_servers::{NOTHING_IS_EVICTED, java, proxy};
 use tokio::sync::OnceCell;
 
 use super::{Admin, TICK, ZkServer, zk_server::FLAGS};
@@ -13,10 +15,6 @@ use super::{Admin, TICK, ZkServer, zk_server::FLAGS};
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
     "tokens are numbers of transactions of the store, which nobody can set";
-
-/// Why nothing can be thrown out.
-pub(crate) const NOTHING_IS_EVICTED: &str =
-    "a store without room refuses writes, and never throws anything out";
 
 /// Why nothing is sent twice: `tests/servers/duplicates.rs` shows it.
 pub(crate) const NOTHING_COMES_TWICE: &str = "a session has one connection, where TCP lets nothing come twice; a copy of a request \
@@ -74,13 +72,13 @@ impl TestServer {
     }
 
     fn on(member: Arc<ZkServer>, shared: bool) -> Self {
-        let admin = Admin::new(&member.address(), &format!("case-{}", super::unique()));
+        let admin = Admin::new(&member.address(), &format!("case-{}", unique()));
         Self { admin, proxy: None, member, shared }
     }
 
     /// The same server, behind a proxy that can cut the clients of this test off.
     pub(crate) fn behind_proxy(mut self) -> Self {
-        self.proxy = Some(super::proxy(&self.member.address()));
+        self.proxy = Some(proxy(self.member.address()));
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
+use lock_conformance::{Client, Links, Port, SLACK, ServerControl, unique};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
 use zookeeper_client::{Acl, AuthId, Permission};
@@ -68,7 +68,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 async fn nodes_give_rights_to_their_user_alone_and_without_a_user_to_all() {
     let server = TestServer::shared().await;
     for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
-        let admin = server.admin().at(&format!("{scheme}-{}", crate::server::unique()));
+        let admin = server.admin().at(&format!("{scheme}-{}", unique()));
         let client = client(&format!("zk://{user}{}{}?{LIMITS}", server.address(), admin.chroot()));
         let guard = take(&client, NAME, &options()).await;
         for node in [admin.folder(&name(NAME)), admin.node(&name(NAME), 0).await] {
@@ -85,7 +85,7 @@ async fn nodes_that_everybody_may_change_are_a_problem_that_is_told() {
     for (user, acl, told) in
         [("", "", true), ("clients:open@", "", false), ("clients:open@", "&acl=world", true)]
     {
-        let chroot = server.admin().at(&format!("open-{}", crate::server::unique())).chroot().to_owned();
+        let chroot = server.admin().at(&format!("open-{}", unique())).chroot().to_owned();
         let config =
             ZkConfig::from_url(&format!("zk://{user}{}{chroot}?{LIMITS}{acl}", server.address())).unwrap();
         let zookeeper = ZooKeeper::connect(config, &Keeper::start().unwrap()).await.unwrap();
@@ -113,7 +113,7 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
         ("/e1", &everybody, OPEN),
         ("/e1", &somebody, TAKEN),
     ] {
-        let admin = server.admin().at(&format!("first-{}", crate::server::unique()));
+        let admin = server.admin().at(&format!("first-{}", unique()));
         let url = format!("zk://{us}{}{}?{LIMITS}", server.address(), admin.chroot());
         let zookeeper =
             ZooKeeper::connect(ZkConfig::from_url(&url).unwrap(), &Keeper::start().unwrap()).await.unwrap();
@@ -135,7 +135,7 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {
     let server = TestServer::shared().await;
-    let above = server.admin().at(&format!("team-{}", crate::server::unique()));
+    let above = server.admin().at(&format!("team-{}", unique()));
     let url = |user: &str, chroot: &str| {
         format!("zk://{user}{}{}{chroot}?{LIMITS}", server.address(), above.chroot())
     };
@@ -143,7 +143,7 @@ async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {
     for _ in 0..2 {
         assert_free(&owner, NAME).await;
         for user in ["nobody:open@", ""] {
-            let other = client(&url(user, &format!("/theirs-{}", crate::server::unique())));
+            let other = client(&url(user, &format!("/theirs-{}", unique())));
             assert_free(&other, NAME).await;
         }
         let (acls, _) = above.client().await.get_acl(above.chroot()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Framing, Gate, Relay, Traffic};
+use lock_conformance::{Framing, Gate, Relay, Traffic, resolve};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -33,8 +33,7 @@ const NOTIFICATION: i32 = -1;
 
 /// A relay before a server, and the URL by which clients go through it.
 pub(crate) fn relay(server: &TestServer, framing: Arc<dyn Framing>) -> (Relay, String) {
-    let mut found = server.address().to_socket_addrs().expect("the server has an address");
-    let relay = Relay::start(found.next().expect("the server has an address"), framing);
+    let relay = Relay::start(resolve(server.address()), framing);
     let url = format!("zk://{}{}?tick={}ms", relay.address(), server.admin().chroot(), TICK.as_millis());
     (relay, url)
 }

@@ -7,12 +7,13 @@ use lock_conformance::{
     audit::{LONG, await_queue, eventually},
 };
 use lock_core::{AcquireOptions, DistributedLock, Locks, Outage, SystemEntropy};
+use lock_test_servers::proxy;
 use tokio::task::JoinSet;
 
 use crate::{
     common::{client, soon, take, waiting},
     packet_faults::{ConnectionBreaker, DATA, LIST, NotificationFault, RequestCounter, relay},
-    server::{Containers, Ensemble, TICK, TestServer, proxy},
+    server::{Containers, Ensemble, TICK, TestServer},
 };
 
 const NAME: &str = "job";
@@ -97,7 +98,7 @@ async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     let server = TestServer::shared_with(Containers::Kept).await;
     let counts = Arc::new(RequestCounter::about(NAME));
     let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
-    let road = proxy(&relay.address().to_string());
+    let road = proxy(relay.address());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
     // However long it takes until there is a connection: nobody gives up, and begins anew.
     let (other, here) = (client(&server.url()), client(&format!("{url}&command_timeout=30s")));
@@ -141,7 +142,7 @@ async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     let server = TestServer::shared_with(Containers::Kept).await;
     let counts = Arc::new(RequestCounter::about(NAME));
     let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
-    let road = proxy(&relay.address().to_string());
+    let road = proxy(relay.address());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
     let (other, here) = (client(&server.url()), client(&format!("{url}&command_timeout=10s")));
     let lasting = AcquireOptions::new().ttl(LONG);

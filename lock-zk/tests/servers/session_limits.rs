@@ -8,12 +8,13 @@ use lock_conformance::{
     audit::{await_queue, eventually, within},
 };
 use lock_core::{DistributedLock, Guard};
+use lock_test_servers::proxy;
 use tokio::task::JoinHandle;
 
 use crate::{
     common::{client, options, soon, take},
     packet_faults::{SessionShortener, relay},
-    server::{Ensemble, SHORTER, TICK, TestServer, proxy},
+    server::{Ensemble, SHORTER, TICK, TestServer},
 };
 
 const NAME: &str = "job";
@@ -41,7 +42,7 @@ async fn assert_lost_before(next: JoinHandle<(Guard, Duration, bool)>, ttl: Dura
 async fn a_lock_is_lost_in_time_if_only_a_server_with_a_lower_limit_is_left() {
     let ttl = SHORTER * 3;
     let ensemble = Ensemble::start_uneven().await;
-    let [less, enough] = [0, 1].map(|i| proxy(&ensemble.address(i)));
+    let [less, enough] = [0, 1].map(|i| proxy(ensemble.address(i)));
     less.newcomers(Newcomers::Refuse);
     let here = client(&ensemble.url_of(&format!("{},{}", less.address(), enough.address())));
     let other = client(&ensemble.url_of(&ensemble.address(2)));
@@ -91,7 +92,7 @@ async fn a_lock_is_lost_at_once_when_a_server_lowers_its_session_limit() {
     let server = TestServer::shared().await;
     let shortens = Arc::new(SessionShortener::default());
     let (relay, _) = relay(&server, Arc::clone(&shortens) as Arc<dyn Framing>);
-    let road = proxy(&relay.address().to_string());
+    let road = proxy(relay.address());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
     let (here, other) = (client(&url), client(&server.url()));
     let guard = take(&here, NAME, &options().ttl(ttl)).await;

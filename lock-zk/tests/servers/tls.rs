@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Authority, Impostor, Links, Newcomers, Port, SLACK, audit::within};
+use lock_conformance::{Authority, Impostor, Links, Newcomers, Port, SLACK, audit::within, unique};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage};
+use lock_test_servers::proxy;
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use tokio::sync::OnceCell;
 
@@ -134,7 +135,7 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     let secured = Secured::start().await;
-    let proxy = crate::server::proxy(&format!("127.0.0.1:{}", secured.port));
+    let proxy = proxy(("127.0.0.1", secured.port));
     let address = format!("localhost:{}", proxy.address().port());
     let (here, other) =
         (client(&secured.url_at(&address, "ca.pem", Some("client"))), client(&secured.good()));
@@ -171,7 +172,7 @@ async fn a_server_tells_its_version_over_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_of_a_certificate_are_for_it_alone() {
     let secured = Secured::start().await;
-    let own = secured.server.admin().at(&format!("own-{}", crate::server::unique()));
+    let own = secured.server.admin().at(&format!("own-{}", unique()));
     let url = secured.good().replace(secured.server.admin().chroot(), own.chroot());
     let owner = client(&url);
     let guard = take(&owner, NAME, &options()).await;

@@ -5,8 +5,8 @@ pub(crate) mod own;
 
 use std::sync::{Arc, Weak};
 
-use lock_conformance::Case;
-use lock_core::{Backend, Entropy, Keeper, SystemEntropy};
+use lock_conformance::{Case, unique};
+use lock_core::{Backend, Keeper};
 use postgres_backend::Postgres;
 use tokio::sync::Mutex;
 use tokio_postgres::Config;
@@ -32,8 +32,8 @@ impl TestSchema {
     /// # Panics
     /// If there is no server to start: a case must not pass without one.
     pub(crate) async fn for_one_case(case: &Case) -> Self {
-        let schema = format!("case_{:016x}", SystemEntropy.bits() as u64);
-        if case.ids.iter().any(|id| DISTURBING.contains(id)) {
+        let schema = format!("case_{}", unique());
+        if case.shows(DISTURBING) {
             return Self { server: Arc::new(OwnServer::start().await), schema };
         }
         let mut shared = SHARED.lock().await;

@@ -8,7 +8,7 @@ use std::sync::{
 use lock_core::DistributedLock;
 use tokio::task::JoinSet;
 
-use crate::{Client, Command, Critical, Reply, TestEnv, audit::assert_free};
+use crate::{Client, Command, Critical, Reply, TestEnv, audit::assert_free, unique};
 
 pub(in crate::cases) async fn two_tasks_of_one_client_are_never_inside_together(env: TestEnv) {
     let client = env.client().await;
@@ -63,8 +63,7 @@ struct Scratch(std::path::PathBuf);
 
 impl Scratch {
     fn new(text: &str) -> Self {
-        use lock_core::{Entropy, SystemEntropy};
-        let path = std::env::temp_dir().join(format!("distlock-count-{:032x}", SystemEntropy.bits()));
+        let path = std::env::temp_dir().join(format!("distlock-count-{}", unique()));
         std::fs::write(&path, text).unwrap();
         Self(path)
     }

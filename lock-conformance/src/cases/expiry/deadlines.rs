@@ -15,7 +15,7 @@ use lock_core::{
 };
 
 use crate::{
-    Fault, Faulty, SLACK, TestEnv, Verb,
+    Fault, SLACK, ScriptedFaults, TestEnv, Verb,
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::{
@@ -157,7 +157,7 @@ pub(crate) async fn a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_
     for renew in [false, true] {
         let clock = Arc::new(Sleeper::default());
         let keeper = Keeper::on_current_runtime(Arc::clone(&clock) as Arc<dyn Clock>);
-        let faults = Faulty::default();
+        let faults = ScriptedFaults::default();
         let client = env.client_on(keeper, &[Arc::new(faults.clone())]).await;
         faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
         let options = client.options().ttl(LONG).renew(renew);

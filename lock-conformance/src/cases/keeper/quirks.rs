@@ -8,7 +8,7 @@ use lock_core::{
     WaitMode, valid_until,
 };
 
-use crate::{Client, Faulty, Layer, TestEnv, cases::steps::LONG};
+use crate::{Client, Layer, ScriptedFaults, TestEnv, cases::steps::LONG};
 
 /// How a store differs from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(super) async fn quirky(env: &TestEnv, quirk: Quirk) -> Client {
 }
 
 /// The same, with a count of what it was asked and what it answered.
-pub(super) async fn quirky_and_counted(env: &TestEnv, quirk: Quirk) -> (Client, Faulty) {
-    let counted = Faulty::default();
+pub(super) async fn quirky_and_counted(env: &TestEnv, quirk: Quirk) -> (Client, ScriptedFaults) {
+    let counted = ScriptedFaults::default();
     let client = env.client_through(&[Arc::new(quirk), Arc::new(counted.clone())]).await;
     (client, counted)
 }

@@ -19,7 +19,7 @@ use lock_core::{
 };
 
 use crate::{
-    Client, Faulty, SLACK, TestEnv, Verb,
+    Client, SLACK, ScriptedFaults, TestEnv, Verb,
     audit::{eventually, soon},
     cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
@@ -123,7 +123,7 @@ fn leave_with<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) 
 }
 
 /// One that was told to wait, and asks for nothing: what wakes it next is a hint, or the time of its next look.
-async fn told_to_wait(client: &Client, asked: &Faulty, name: &str) -> Acquisition {
+async fn told_to_wait(client: &Client, asked: &ScriptedFaults, name: &str) -> Acquisition {
     let (lock, before) = (mutex(client, name), asked.calls(Verb::Enter));
     let mut waiting: Acquisition = Box::pin(async move { lock.acquire().await });
     let at_rest = poll_fn(|cx| {

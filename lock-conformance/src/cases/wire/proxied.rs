@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lock_core::{Error, Guard, QueueRow};
 
 use crate::{
-    Client, Faulty, Newcomers, Proxy, SLACK, TestEnv, Verb,
+    Client, Newcomers, Proxy, SLACK, ScriptedFaults, TestEnv, Verb,
     audit::{eventually, soon},
     cases::steps::{mutex, queue, refused, take_free},
 };
@@ -15,7 +15,7 @@ pub(super) struct ProxiedClient {
     pub(super) client: Client,
     pub(super) proxy: Proxy,
     /// Counts what the client asks, and what it is told.
-    pub(super) asked: Faulty,
+    pub(super) asked: ScriptedFaults,
 }
 
 impl ProxiedClient {
@@ -24,7 +24,7 @@ impl ProxiedClient {
     }
 
     pub(super) async fn by(proxy: Proxy, env: &TestEnv) -> Self {
-        let asked = Faulty::default();
+        let asked = ScriptedFaults::default();
         let client = env.client_by(proxy.address(), Arc::new(asked.clone())).await;
         Self { client, proxy, asked }
     }

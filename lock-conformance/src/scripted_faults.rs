@@ -1,4 +1,4 @@
-//! [`Faulty`]: a layer that injects faults on request.
+//! [`ScriptedFaults`]: a layer that injects the faults that a test has ordered.
 
 use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -10,10 +10,11 @@ use lock_core::{
 
 use crate::{Gate, Layer};
 
-/// A layer that loses, delays and refuses requests. Without faults it only keeps the session of its client open until the client is
-/// dropped, so that late requests find it. Clones share their faults.
+/// A layer that loses, delays and refuses requests as its script says, which [`next`](Self::next), [`pass`](Self::pass) and
+/// [`always`](Self::always) write. Without faults it only keeps the session of its client open until the client is dropped, so that late
+/// requests find it. Clones share their faults.
 #[derive(Clone, Debug, Default)]
-pub struct Faulty {
+pub struct ScriptedFaults {
     script: Arc<Mutex<Script>>,
 }
 
@@ -66,7 +67,7 @@ struct Plan {
     answers: usize,
 }
 
-impl Faulty {
+impl ScriptedFaults {
     /// Adds a fault for one call of a verb, after those that were added before.
     pub fn next(&self, verb: Verb, fault: Fault) {
         self.plan(verb, |plan| plan.next.push_back(Some(fault)));
@@ -181,7 +182,7 @@ async fn pause(time: Duration) {
 }
 
 #[async_trait]
-impl Layer for Faulty {
+impl Layer for ScriptedFaults {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! [`OwnServer`]: a server of the test alone, which may be killed and emptied.
+//! [`TestServer`]: a server of the test alone, which may be killed and emptied.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, ServerProcess, Unsupported};
@@ -9,13 +9,13 @@ use super::Admin;
 
 /// A server process on a port of its own, with a directory of its own. Dropping it ends both.
 #[derive(Debug)]
-pub(crate) struct OwnServer {
+pub(crate) struct TestServer {
     server: RedisServer,
     keeps_data: bool,
     admin: Admin,
 }
 
-impl OwnServer {
+impl TestServer {
     /// Starts a server, and returns when it answers.
     pub(crate) async fn start(keeps_data: bool) -> Self {
         // It writes its data only if it is to find it again: a disk that others keep busy would stop it. What was written
@@ -44,7 +44,7 @@ impl OwnServer {
 }
 
 #[async_trait]
-impl ServerControl for OwnServer {
+impl ServerControl for TestServer {
     async fn kill(&self) -> Control {
         self.server.process().kill();
         Ok(())

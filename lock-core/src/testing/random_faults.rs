@@ -1,4 +1,4 @@
-//! [`Faulty`]: a backend behind a network that fails as its seed says.
+//! [`RandomFaults`]: a backend behind a network that fails at random, as its seed says.
 
 use std::{
     collections::VecDeque,
@@ -33,12 +33,12 @@ const ENDLESS: usize = 20_000;
 /// How many tokens are remembered, to make hints for former lives of them.
 const REMEMBERED: usize = 8;
 
-/// A wrapper around any backend that loses, delays, repeats and refuses requests and hints at random.
+/// A wrapper around any backend that loses, delays, repeats and refuses requests and hints at random, at the rate of its [`Faults`].
 ///
 /// A request that was sent goes on to the store even if the future that sent it is dropped. Has to be used on a tokio
 /// runtime; on a paused one the same seed gives the same faults.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct RandomFaults {
     inner: Arc<dyn Backend>,
     entropy: Arc<SeededEntropy>,
     state: Arc<Mutex<State>>,
@@ -54,7 +54,7 @@ struct State {
     busy: (Instant, usize),
 }
 
-impl Faulty {
+impl RandomFaults {
     /// A wire to `inner`.
     ///
     /// # Panics
@@ -188,7 +188,7 @@ fn pause(time: Duration) -> impl Future<Output = ()> {
 }
 
 #[async_trait]
-impl Backend for Faulty {
+impl Backend for RandomFaults {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
         let request = move || -> BoxFuture<'static, _> {

@@ -1,13 +1,11 @@
-//! [`ServerByUrl`]: a server that the test did not start, and that may serve others.
+//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
+use lock_test_servers::NOT_OURS;
 
 use super::Admin;
-
-/// Why such a server is not ended, paused or emptied.
-pub(crate) const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
 
 /// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
 #[derive(Debug)]

@@ -1,0 +1,9 @@
+//! [`unique`]: digits that nobody else has.
+
+use lock_core::{Entropy, SystemEntropy};
+
+/// 16 hexadecimal digits that nobody else has: for the prefix or the schema of one case, or the name of a file.
+#[must_use]
+pub fn unique() -> String {
+    format!("{:016x}", SystemEntropy.bits() as u64)
+}

@@ -16,7 +16,7 @@ use framing::Grpc;
 use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
-use server::TestServer;
+use server::{TestServer, declared};
 
 lock_conformance::suite!(EtcdHarness);
 
@@ -39,28 +39,7 @@ impl Harness for EtcdHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn declare(id: &'static str, reason: &'static str) -> Declared {
-            Declared { id, reason }
-        }
-        const OWN: &[Declared] = &[
-            declare("F11", server::TOKENS_ARE_REVISIONS),
-            declare("F12", server::TOKENS_ARE_REVISIONS),
-            declare("T20", "a store without room refuses writes, and never throws anything out"),
-        ];
-        const BY_URL: &[Declared] = &[
-            OWN[0],
-            OWN[1],
-            OWN[2],
-            declare("L06", server::NOT_OURS),
-            declare("F05", server::NOT_OURS),
-            declare("T09", server::NOT_OURS),
-            declare("T10", server::NOT_OURS),
-            declare("T18", server::NOT_OURS),
-            declare("T19", server::NOT_OURS),
-            declare("T21", server::NOT_OURS),
-            declare("T24", server::NOT_OURS),
-        ];
-        if server::url().is_some() { BY_URL } else { OWN }
+        if server::url().is_some() { declared::BY_URL } else { declared::OWN }
     }
 
     async fn start(case: &'static Case) -> Self {

@@ -15,7 +15,7 @@ use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, 
 use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
 
-use self::framing::Resp;
+use self::{framing::Resp, server::declared};
 
 lock_conformance::suite!(RedisHarness);
 
@@ -34,20 +34,7 @@ impl Harness for RedisHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn not_ours(id: &'static str) -> Declared {
-            Declared { id, reason: server::NOT_OURS }
-        }
-        const NOT_OURS: &[Declared] = &[
-            not_ours("L06"),
-            not_ours("F05"),
-            not_ours("T09"),
-            not_ours("T10"),
-            not_ours("T19"),
-            not_ours("T20"),
-            not_ours("T21"),
-            not_ours("T24"),
-        ];
-        if server::url().is_some() { NOT_OURS } else { &[] }
+        if server::url().is_some() { declared::BY_URL } else { declared::OWN }
     }
 
     async fn start(case: &'static Case) -> Self {

@@ -4,6 +4,7 @@
 mod admin;
 mod by_url;
 mod cluster;
+pub(crate) mod declared;
 mod member;
 mod requests;
 mod test_server;
@@ -17,10 +18,10 @@ pub(crate) use lock_test_servers::etcd::url;
 
 pub(crate) use self::{
     admin::Admin,
-    by_url::{NOT_OURS, ServerByUrl},
+    by_url::ServerByUrl,
     cluster::Cluster,
     requests::{answered, quiet, requests, watch_streams},
-    test_server::{TOKENS_ARE_REVISIONS, TestServer},
+    test_server::TestServer,
     witness::Witness,
 };
 

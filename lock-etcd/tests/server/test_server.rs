@@ -10,15 +10,9 @@ use lock_test_servers::EtcdServer;
 
 use super::{
     Admin,
+    declared::{NOTHING_IS_EVICTED, TOKENS_ARE_REVISIONS},
     member::{answers, member},
 };
-
-/// Why no token can be chosen.
-pub(crate) const TOKENS_ARE_REVISIONS: &str = "tokens are revisions of the store, which nobody can set";
-
-/// Why nothing can be thrown out.
-pub(crate) const NOTHING_IS_EVICTED: &str =
-    "a store without room refuses writes, and never throws anything out";
 
 /// A store of one server. Dropping it ends the server.
 #[derive(Debug)]

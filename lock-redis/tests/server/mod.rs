@@ -2,17 +2,14 @@
 
 mod admin;
 mod by_url;
+pub(crate) mod declared;
 mod own;
 
 use lock_conformance::{Case, ServerControl};
 use lock_test_servers::redis::URL_VARIABLE;
 pub(crate) use lock_test_servers::redis::url;
 
-pub(crate) use self::{
-    admin::Admin,
-    by_url::{NOT_OURS, ServerByUrl},
-    own::OwnServer,
-};
+pub(crate) use self::{admin::Admin, by_url::ServerByUrl, own::OwnServer};
 
 /// A server for one case, and the URL that clients reach it by.
 ///

@@ -4,6 +4,7 @@
 mod admin;
 mod close_session;
 mod curator;
+pub(crate) mod declared;
 mod ensemble;
 mod footprint;
 mod server_by_url;
@@ -20,8 +21,8 @@ pub(crate) use self::{
     admin::Admin,
     curator::Curator,
     ensemble::{Ensemble, SHORTER},
-    server_by_url::{NOT_OURS, ServerByUrl},
-    test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
+    server_by_url::ServerByUrl,
+    test_server::{Containers, TestServer},
     zk_server::{PATIENCE, TICK, ZkServer},
 };
 

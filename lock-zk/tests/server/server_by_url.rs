@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
-use super::{Admin, TOKENS_ARE_TRANSACTIONS};
-
-/// Why such a server is not ended, paused or emptied.
-pub(crate) const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
+use super::{
+    Admin,
+    declared::{NOT_OURS, TOKENS_ARE_TRANSACTIONS},
+};
 
 /// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
 #[derive(Debug)]

@@ -32,7 +32,7 @@
 //! | for | see |
 //! |---|---|
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
-//! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
+//! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
@@ -93,7 +93,7 @@ pub use self::{
     connections::connections_to,
     copy_program::copy_program,
     critical::{Critical, Inside},
-    declarations::check_declarations,
+    declarations::{check_declarations, not_run},
     excuse::excused_by_outage,
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},

@@ -78,8 +78,13 @@ fn checked(store: &str, declared: &'static [Declared], notifications: bool) -> V
     json!({ "store": store, "labels": labels, "cases": hidden, "of": all.len() })
 }
 
-/// Why a case is skipped in that mode, if it is: its labels are declared, or it needs notifications and there are none.
-pub(crate) fn not_run(
+/// Why a case is skipped in that mode on a store that declares this, if it is: its labels are declared, or it needs notifications and there
+/// are none.
+///
+/// # Panics
+/// If a declaration would hide a label that is not declared.
+#[must_use]
+pub fn not_run(
     case: &Case,
     mode: Mode,
     declared: &'static [Declared],

@@ -32,7 +32,7 @@
 //! | for | see |
 //! |---|---|
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
-//! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`] |
+//! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
@@ -95,7 +95,7 @@ pub use self::{
     connections::connections_to,
     copy_program::copy_program,
     critical::{Critical, Inside},
-    declarations::check_declarations,
+    declarations::{check_declarations, not_run},
     excuse::excused_by_outage,
     footprint::{Footprint, Usage},
     gate::Gate,
@@ -111,7 +111,7 @@ pub use self::{
     run::{contend, finds, run},
     scripted_faults::{Fault, ScriptedFaults, Verb},
     self_test::{find_cuts, find_silence},
-    server::{Control, Data, ServerControl, Unsupported},
+    server::{Control, Data, NOT_OURS, NOTHING_IS_EVICTED, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
     test_env::TestEnv,

@@ -124,6 +124,12 @@ pub enum Data {
     Lost,
 }
 
+/// Why a server that the test has not started is not ended, paused or emptied.
+pub const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
+
+/// Why a store throws nothing out.
+pub const NOTHING_IS_EVICTED: &str = "a store without room refuses writes, and never throws anything out";
+
 /// An operation that this server does not support, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);

@@ -141,6 +141,7 @@ impl fmt::Debug for Alarming {
     }
 }
 
+/// C8.
 #[test]
 fn a_store_that_panics_on_the_keeper_ends_no_renewals() {
     let keeper = Keeper::start().unwrap();

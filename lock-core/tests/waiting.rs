@@ -106,6 +106,7 @@ async fn without_hints_a_waiter_is_admitted_when_the_lease_of_the_holder_ends() 
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_exactly_when_it_should_and_leaves_no_place_behind() {
+    // L08
     let sim = Sim::new();
     let (holder, waiter) = (sim.client(), sim.client());
     let _guard = hold(&holder, &ttl(s(30)).label("the holder")).await;
@@ -126,6 +127,7 @@ async fn a_wait_ends_exactly_when_it_should_and_leaves_no_place_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_in_time_even_if_the_store_hangs() {
+    // L08
     let sim = Sim::new();
     let client = sim.client();
     client.wire.always(Verb::Enter, Some(Fault::Hangs));

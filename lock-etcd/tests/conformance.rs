@@ -16,8 +16,7 @@ use framing::Grpc;
 use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
-use lock_test_servers::{NOT_OURS, NOTHING_IS_EVICTED};
-use server::TestServer;
+use server::{TestServer, declared};
 
 lock_conformance::suite!(EtcdHarness);
 
@@ -40,28 +39,7 @@ impl Harness for EtcdHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn declare(id: &'static str, reason: &'static str) -> Declared {
-            Declared { id, reason }
-        }
-        const OWN: &[Declared] = &[
-            declare("F11", server::TOKENS_ARE_REVISIONS),
-            declare("F12", server::TOKENS_ARE_REVISIONS),
-            declare("T20", NOTHING_IS_EVICTED),
-        ];
-        const BY_URL: &[Declared] = &[
-            OWN[0],
-            OWN[1],
-            OWN[2],
-            declare("L06", NOT_OURS),
-            declare("F05", NOT_OURS),
-            declare("T09", NOT_OURS),
-            declare("T10", NOT_OURS),
-            declare("T18", NOT_OURS),
-            declare("T19", NOT_OURS),
-            declare("T21", NOT_OURS),
-            declare("T24", NOT_OURS),
-        ];
-        if server::url().is_some() { BY_URL } else { OWN }
+        if server::url().is_some() { declared::BY_URL } else { declared::OWN }
     }
 
     async fn start(case: &'static Case) -> Self {

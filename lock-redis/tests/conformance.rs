@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
-use lock_test_servers::NOT_OURS;
 
-use self::framing::Resp;
+use self::{framing::Resp, server::declared};
 
 lock_conformance::suite!(RedisHarness);
 
@@ -31,20 +30,7 @@ impl Harness for RedisHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn not_ours(id: &'static str) -> Declared {
-            Declared { id, reason: NOT_OURS }
-        }
-        const BY_URL: &[Declared] = &[
-            not_ours("L06"),
-            not_ours("F05"),
-            not_ours("T09"),
-            not_ours("T10"),
-            not_ours("T19"),
-            not_ours("T20"),
-            not_ours("T21"),
-            not_ours("T24"),
-        ];
-        if server::url().is_some() { BY_URL } else { &[] }
+        if server::url().is_some() { declared::BY_URL } else { declared::OWN }
     }
 
     async fn start(case: &'static Case) -> Self {

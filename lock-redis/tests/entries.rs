@@ -143,7 +143,7 @@ async fn a_departure_without_doubt_leaves_no_tombstone() {
     client.hold(&holder).await;
 }
 
-/// PR10.
+/// PR10 and C5.
 #[tokio::test]
 async fn a_repeated_leave_finds_nothing_and_harms_nobody() {
     let server = Server::start();

@@ -175,7 +175,7 @@ mod tests {
         assert!(!may_live(&folder, process_lock.member.id));
     }
 
-    /// A POSIX record lock would be gone with any descriptor of the file that this process closes.
+    /// PR31: a POSIX record lock would be gone with any descriptor of the file that this process closes.
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
         let (_root, folder) = folder();

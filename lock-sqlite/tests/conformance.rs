@@ -1,5 +1,6 @@
 //! The suite on a file of its own for each case, with contenders in processes of their own.
 
+mod declared;
 mod file;
 
 use std::{path::PathBuf, sync::Arc};
@@ -11,9 +12,6 @@ use lock_core::{Backend, Keeper};
 use self::file::OwnFile;
 
 lock_conformance::suite!(SqliteHarness);
-
-const NO_WIRE: &str = "there is no wire between the store and its clients";
-const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
 
 /// A file for one case.
 #[derive(Debug)]
@@ -34,30 +32,7 @@ impl Harness for SqliteHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn no(reason: &'static str, id: &'static str) -> Declared {
-            Declared { id, reason }
-        }
-        const DECLARED: &[Declared] = &[
-            no("there is no way to put anything but locks into it", "X12"),
-            no(NO_SERVER, "L06"),
-            no(NO_WIRE, "T01"),
-            no(NO_WIRE, "T02"),
-            no(NO_WIRE, "T03"),
-            no(NO_WIRE, "T04"),
-            no(NO_WIRE, "T05"),
-            no(NO_WIRE, "T06"),
-            no(NO_WIRE, "T07"),
-            no(NO_WIRE, "T08"),
-            no(NO_WIRE, "T15"),
-            no(
-                "its bound is the disk, on which nothing at all can be written then; it has a test of its own",
-                "T19",
-            ),
-            no(NO_SERVER, "T21"),
-            no("whoever may open the file need not show who he is", "T24"),
-            no("a fork would take the locks of its parent for its own, and is refused", "C20"),
-        ];
-        DECLARED
+        declared::OWN
     }
 
     async fn start(_case: &'static Case) -> Self {

@@ -10,7 +10,6 @@
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server where nothing is awaited | [`block_on()`] |
 //! | what a server says of itself | [`ask()`], [`http_get`] |
-//! | why a server does not do what a case asks for | [`NOT_OURS`], [`NOTHING_IS_EVICTED`] |
 //!
 //! Variables say which servers tests use:
 //!
@@ -33,7 +32,6 @@ mod proxy;
 pub mod redis;
 #[cfg(feature = "processes")]
 mod redis_server;
-mod refusals;
 mod setup;
 mod variable;
 pub mod zookeeper;
@@ -43,7 +41,6 @@ mod zookeeper_server;
 pub use self::{
     ask::{ask, http_get},
     block_on::block_on,
-    refusals::{NOT_OURS, NOTHING_IS_EVICTED},
 };
 #[cfg(feature = "processes")]
 pub use self::{

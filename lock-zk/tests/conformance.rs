@@ -8,10 +8,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire, resolve};
 use lock_core::{Backend, Keeper};
-use lock_test_servers::{NOT_OURS, NOTHING_IS_EVICTED};
 use lock_zk::{ZkConfig, ZooKeeper};
 
-use self::framing::Packets;
+use self::{framing::Packets, server::declared};
 
 lock_conformance::suite!(ZkHarness);
 
@@ -38,31 +37,7 @@ impl Harness for ZkHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn declare(id: &'static str, reason: &'static str) -> Declared {
-            Declared { id, reason }
-        }
-        const OWN: &[Declared] = &[
-            declare("F11", server::TOKENS_ARE_TRANSACTIONS),
-            declare("F12", server::TOKENS_ARE_TRANSACTIONS),
-            declare("T04", server::NOTHING_COMES_TWICE),
-            declare("T20", NOTHING_IS_EVICTED),
-            declare("C20", "a thread of its client is not there in a fork, which is refused"),
-        ];
-        const BY_URL: &[Declared] = &[
-            OWN[0],
-            OWN[1],
-            OWN[2],
-            OWN[3],
-            OWN[4],
-            declare("L06", NOT_OURS),
-            declare("F05", NOT_OURS),
-            declare("T09", NOT_OURS),
-            declare("T10", NOT_OURS),
-            declare("T19", NOT_OURS),
-            declare("T21", NOT_OURS),
-            declare("T24", NOT_OURS),
-        ];
-        if server::url().is_some() { BY_URL } else { OWN }
+        if server::url().is_some() { declared::BY_URL } else { declared::OWN }
     }
 
     async fn start(case: &'static Case) -> Self {

@@ -1,5 +1,6 @@
 //! The suite on a real PostgreSQL server.
 
+mod declared;
 mod framing;
 mod reconnecting_driver;
 mod repeating_driver;
@@ -39,14 +40,7 @@ impl Harness for PostgresHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const DECLARED: &[Declared] = &[
-            Declared { id: "X12", reason: "there is no way to put anything but locks into its table" },
-            Declared {
-                id: "T19",
-                reason: "its bound is the disk, on which nothing at all can be written then",
-            },
-        ];
-        DECLARED
+        declared::OWN
     }
 
     async fn start(case: &'static Case) -> Self {

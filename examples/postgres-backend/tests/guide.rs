@@ -29,6 +29,7 @@ fn all_code_in_the_guide_stands_in_the_crate() {
         include_str!("../src/backend/mod.rs"),
         include_str!("../src/session.rs"),
         include_str!("conformance.rs"),
+        include_str!("declared/mod.rs"),
         include_str!("framing/mod.rs"),
     ]
     .map(words);

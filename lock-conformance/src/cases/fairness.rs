@@ -31,7 +31,7 @@ macro_rules! fairness_cases {
 
 pub(super) const CASES: &[CaseTest] = fairness_cases!(list);
 
-/// Waiters of several clients. Each was seen in the queue before the next one was started.
+/// C1, with waiters of several clients. Each was seen in the queue before the next one was started.
 pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: TestEnv) {
     const WAITERS: usize = 9;
     let clients = [env.client().await, env.client().await, env.client().await];

@@ -193,6 +193,7 @@ async fn restart(env: &TestEnv, data: Data) {
     assert_free(&two, &name).await;
 }
 
+/// Never too early. How late is up to the machine here: `lock-core/tests/wait_bound.rs` shows it to the millisecond.
 pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("patience");

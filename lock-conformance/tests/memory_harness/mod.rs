@@ -1,5 +1,6 @@
 //! [`MemoryHarness`]: the store in the memory of this process, as the suite uses it.
 
+mod declared;
 mod subscriptions;
 
 use std::sync::Arc;
@@ -10,11 +11,10 @@ use lock_conformance::{
 };
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
-use self::subscriptions::Subscriptions;
-
-const NO_PROCESSES: &str = "the store lives in the memory of one process";
-const NO_WIRE: &str = "there is no wire between the store and its clients";
-const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
+use self::{
+    declared::{NO_PROCESSES, NO_SERVER},
+    subscriptions::Subscriptions,
+};
 
 /// A store in this process, which may only say that it cuts notifications. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
 #[derive(Debug)]
@@ -27,32 +27,7 @@ impl<const CUTS: bool> Harness for MemoryHarness<CUTS> {
     }
 
     fn declared() -> &'static [Declared] {
-        const fn no(reason: &'static str, id: &'static str) -> Declared {
-            Declared { id, reason }
-        }
-        const DECLARED: &[Declared] = &[
-            no(NO_PROCESSES, "X03"),
-            no("there is no way to put anything but locks into it", "X12"),
-            no(NO_SERVER, "L06"),
-            no(NO_SERVER, "F05"),
-            no(NO_WIRE, "T01"),
-            no(NO_WIRE, "T02"),
-            no(NO_WIRE, "T03"),
-            no(NO_WIRE, "T04"),
-            no(NO_WIRE, "T05"),
-            no(NO_WIRE, "T06"),
-            no(NO_WIRE, "T07"),
-            no(NO_WIRE, "T08"),
-            no(NO_SERVER, "T09"),
-            no(NO_SERVER, "T10"),
-            no(NO_PROCESSES, "T11"),
-            no(NO_WIRE, "T15"),
-            no("it has no bound but that of its process", "T19"),
-            no("it throws nothing out", "T20"),
-            no(NO_SERVER, "T21"),
-            no("it has no authentication", "T24"),
-        ];
-        DECLARED
+        declared::OWN
     }
 
     async fn start(_case: &'static Case) -> Self {

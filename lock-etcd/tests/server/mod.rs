@@ -3,6 +3,7 @@
 
 mod admin;
 mod cluster;
+pub(crate) mod declared;
 mod member;
 mod requests;
 mod server_by_url;
@@ -18,7 +19,7 @@ pub(crate) use self::{
     cluster::Cluster,
     requests::{answered, quiet, requests, watch_streams},
     server_by_url::ServerByUrl,
-    test_server::{TOKENS_ARE_REVISIONS, TestServer},
+    test_server::TestServer,
     witness::Witness,
 };
 

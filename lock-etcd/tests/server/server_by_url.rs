@@ -1,11 +1,11 @@
 //! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Footprint, Links, NOT_OURS, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::{NOT_OURS, proxy};
+use lock_test_servers::proxy;
 
-use super::{Admin, TOKENS_ARE_REVISIONS};
+use super::{Admin, declared::TOKENS_ARE_REVISIONS};
 
 /// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
 #[derive(Debug)]

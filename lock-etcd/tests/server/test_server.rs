@@ -3,18 +3,17 @@
 use async_trait::async_trait;
 use etcd_client::TlsOptions;
 use lock_conformance::{
-    Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported, connections_to,
+    Control, Data, Footprint, Links, NOTHING_IS_EVICTED, Proxy, ServerControl, ServerProcess, Unsupported,
+    connections_to,
 };
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::{EtcdServer, NOTHING_IS_EVICTED, proxy};
+use lock_test_servers::{EtcdServer, proxy};
 
 use super::{
     Admin,
+    declared::TOKENS_ARE_REVISIONS,
     member::{answers, member},
 };
-
-/// Why no token can be chosen.
-pub(crate) const TOKENS_ARE_REVISIONS: &str = "tokens are revisions of the store, which nobody can set";
 
 /// A store of one server. Dropping it ends the server.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Real servers for tests: a process of the test, or a server that is only known by its URL.
 
 mod admin;
+pub(crate) mod declared;
 mod server_by_url;
 mod test_server;
 

@@ -1,9 +1,8 @@
 //! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Footprint, ServerControl, Unsupported};
+use lock_conformance::{Control, Footprint, NOT_OURS, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::NOT_OURS;
 
 use super::Admin;
 

@@ -41,6 +41,7 @@ mod tests {
         assert_eq!(timeout(Duration::from_millis(12_001), s(2)), s(16));
     }
 
+    /// PR30.
     #[test]
     fn a_day_of_ttls_makes_few_classes() {
         let classes: std::collections::BTreeSet<_> =

@@ -4,6 +4,7 @@
 mod admin;
 mod close_session;
 mod curator;
+pub(crate) mod declared;
 mod ensemble;
 mod footprint;
 mod server_by_url;
@@ -19,7 +20,7 @@ pub(crate) use self::{
     curator::Curator,
     ensemble::{Ensemble, SHORTER},
     server_by_url::ServerByUrl,
-    test_server::{Containers, NOTHING_COMES_TWICE, TOKENS_ARE_TRANSACTIONS, TestServer},
+    test_server::{Containers, TestServer},
     zk_server::{PATIENCE, TICK, ZkServer},
 };
 

@@ -4,21 +4,14 @@ use std::{process::Command, sync::Arc};
 
 use async_trait::async_trait;
 use lock_conformance::{
-    Control, Data, Footprint, Links, Proxy, ServerControl, ServerProcess, Unsupported, unique,
+    Control, Data, Footprint, Links, NOTHING_IS_EVICTED, Proxy, ServerControl, ServerProcess, Unsupported,
+    unique,
 };
 use lock_core::{FencingToken, LockName};
-use lock_test_servers::{NOTHING_IS_EVICTED, java, proxy};
+use lock_test_servers::{java, proxy};
 use tokio::sync::OnceCell;
 
-use super::{Admin, TICK, ZkServer, zk_server::FLAGS};
-
-/// Why no token can be chosen.
-pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
-    "tokens are numbers of transactions of the store, which nobody can set";
-
-/// Why nothing is sent twice: `tests/servers/duplicates.rs` shows it.
-pub(crate) const NOTHING_COMES_TWICE: &str = "a session has one connection, where TCP lets nothing come twice; a copy of a request \
-                                              on another one ends the first";
+use super::{Admin, TICK, ZkServer, declared::TOKENS_ARE_TRANSACTIONS, zk_server::FLAGS};
 
 /// Why a server is not ended or paused.
 const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";

@@ -238,6 +238,28 @@ async fn a_try_by_way_of_a_lagging_follower_calls_no_released_lock_busy() {
     }
 }
 
+/// PR29. Who comes meanwhile would take such a node for somebody ahead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_that_is_refused_has_made_no_node() {
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let (other, here) = (client(&server.url()), client(&server.url()));
+    let lasting = AcquireOptions::new().ttl(LONG);
+    let held = take(&other, NAME, &lasting).await;
+    let (operator, container) = (server.admin().client().await, server.admin().folder(held.name()));
+    // When a node was last made or deleted there, as a number of a transaction.
+    let last_change = || async { operator.check_stat(&container).await.unwrap().expect("it is there").pzxid };
+    let before = last_change().await;
+    let lock = here.mutex(NAME).with_options(lasting);
+    for _ in 0..5 {
+        assert!(soon("an answer", lock.try_acquire()).await.unwrap().is_none(), "it is held");
+    }
+    assert_eq!(last_change().await, before, "a node came and went");
+    held.release().await.unwrap().confirmed().unwrap();
+    assert!(last_change().await > before, "the server does not count");
+    let guard = soon("an answer", lock.try_acquire()).await.unwrap().expect("it was released");
+    guard.release().await.unwrap().confirmed().unwrap();
+}
+
 /// PR18. The server tells of one after the other, in the order in which they stand in the transaction. What is behind the first is held up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_deleted_in_one_transaction_with_the_one_ahead_is_not_granted() {

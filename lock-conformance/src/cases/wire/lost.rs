@@ -61,7 +61,7 @@ async fn lost_looks(env: TestEnv, ttl: Duration) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Not "busy", which would say that somebody else holds it.
+/// Not "busy", which would say that somebody else holds it: what became of the request is unknown (C7).
 pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");

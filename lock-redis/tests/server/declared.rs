@@ -1,0 +1,23 @@
+//! What cannot be shown on a server, and why. A file that needs nothing else of these tests: `lock-conformance` reads it too, for
+//! `docs/cases.md`.
+
+use lock_conformance::{Declared, NOT_OURS};
+
+/// On a server of the test's own.
+pub(crate) const OWN: &[Declared] = &[];
+
+/// On a server that is only known by its URL.
+pub(crate) const BY_URL: &[Declared] = &[
+    declare("L06", NOT_OURS),
+    declare("F05", NOT_OURS),
+    declare("T09", NOT_OURS),
+    declare("T10", NOT_OURS),
+    declare("T19", NOT_OURS),
+    declare("T20", NOT_OURS),
+    declare("T21", NOT_OURS),
+    declare("T24", NOT_OURS),
+];
+
+const fn declare(id: &'static str, reason: &'static str) -> Declared {
+    Declared { id, reason }
+}

@@ -86,8 +86,8 @@ pub(crate) enum Task {
     Break(BreakArgs),
     /// Print when a waiter joins the queue of a lock, gets the lock, or leaves
     ///
-    /// It reads the queue at intervals, and does not see a hold that begins and ends between two reads. No store keeps a record of
-    /// holds that have ended.
+    /// It reads the queue at intervals, and does not see a hold that begins and ends between two reads. It reads no record of holds that
+    /// have ended: etcd keeps old revisions until they are compacted, but distlock does not read them.
     Watch(WatchArgs),
     /// Prepare the locks that all users of a group share on this machine, for `--machine` and `sqlite:machine`. Needs root
     SetupMachine(SetupArgs),

@@ -24,7 +24,7 @@ pub const LONG: Duration = Duration::from_secs(120);
 
 const _: () = assert!(
     LONG.as_secs() / 3 > SLACK.as_secs() + SLACK.as_secs() / 2,
-    "a look mends what a hint did not tell"
+    "a look by itself would replace a missing hint"
 );
 
 /// The start of the message of a broken promise of safety, by which it is recognized wherever the message is passed on.

@@ -51,11 +51,11 @@ impl Case {
 /// How the clients of a case learn that they are admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// By hints and by looking again, as in real life.
+    /// By hints and by looking again, as users' clients do.
     Both,
     /// Only by looking again: no hint ever comes.
     WithoutHints,
-    /// Only by hints: nobody looks again for as long as the case lasts.
+    /// Only by hints: no waiter looks again by itself before the case has ended.
     WithoutPolling,
 }
 

@@ -100,7 +100,7 @@ impl Client {
             std::future::pending::<()>().await;
         });
         self.stop();
-        // The answer is that there is nobody left to answer.
+        // The answer is an error: the task that would answer is gone.
         let _ = ended.await;
     }
 

@@ -12,7 +12,7 @@ pub enum Side {
     Mutex,
     /// The side of a read-write lock that is shared.
     Read,
-    /// The side of a read-write lock that excludes everybody else.
+    /// The side of a read-write lock that excludes all others.
     Write,
     /// A portion of a semaphore.
     Permits {

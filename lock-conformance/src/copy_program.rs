@@ -4,8 +4,8 @@ use std::{path::Path, process::Command};
 
 /// Copies a program, and gives the copy these permissions, such as `0o755`.
 ///
-/// Another process writes the copy. A program that this process has written cannot always be run: where another thread starts a process
-/// in the same moment, that has inherited the open file for an instant, and the kernel says *text file busy*.
+/// Another process writes the copy. A program that this process has written itself cannot always be run: if another thread starts a process
+/// at the same moment, that process inherits the open file for an instant, and the kernel reports *text file busy*.
 ///
 /// # Panics
 /// If it cannot be copied.

@@ -56,11 +56,11 @@ fn judge(name: &LockName, rows: &[QueueRow], registry: &ClientRegistry) -> Resul
     let mut dead = 0;
     for (id, row) in ours {
         if !registry.may_stay(id) {
-            return Err(format!("an entry in the queue of `{name}` that nobody wants any more: {row:?}"));
+            return Err(format!("an entry in the queue of `{name}` that belongs to no client: {row:?}"));
         }
         if row.lease_left.is_none() {
             return Err(format!(
-                "an entry of the dead in the queue of `{name}` that stays for ever: {row:?}"
+                "an entry of a crashed client in the queue of `{name}` that never ends: {row:?}"
             ));
         }
         dead += 1;

@@ -1,22 +1,22 @@
-//! [`Port`]: a port for a server of our own, which stays ours while the server is down.
+//! [`Port`]: a port for a test server, which stays reserved while the server is down.
 
 use std::fmt;
 
 use lock_core::{Entropy, SystemEntropy};
 use tokio::net::TcpSocket;
 
-/// A port of the loopback interface that is ours, whether or not a server listens on it: while this lives, no test and no outgoing
-/// connection on this machine is given it. So a server that was killed finds its port again.
+/// A reserved port of the loopback interface, whether or not a server listens on it: until this is dropped, no test and no outgoing
+/// connection on this machine gets the port. So a server that was killed can be started again on its port.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Bound, and never listening. A server may bind it as well, because both allow for that (`SO_REUSEADDR`), as servers do that
-    /// want to be started again at once.
+    /// Bound, but never listening. A server can bind the port as well, because both set `SO_REUSEADDR`, as servers do so that they can be
+    /// started again at once.
     _reservation: TcpSocket,
 }
 
 impl Port {
-    /// One that nobody has. Below the range from which the system takes ports for outgoing connections.
+    /// Reserves a free port, below the range from which the system takes ports for outgoing connections.
     ///
     /// # Panics
     /// If the system gives no socket.
@@ -25,7 +25,7 @@ impl Port {
         loop {
             let number = 20_000 + (SystemEntropy.bits() % 12_000) as u16;
             let reservation = TcpSocket::new_v4().expect("the system has a socket for us");
-            // Alone at first: what somebody else has, listening or not, is not for us.
+            // Without the option at first: that fails if any other socket has the port, listening or not.
             if reservation.bind(([127, 0, 0, 1], number).into()).is_ok() {
                 reservation.set_reuseaddr(true).expect("a socket of our own takes the option");
                 return Self { number, _reservation: reservation };

@@ -9,25 +9,25 @@ use std::{
 
 use crate::{ServerProgram, signals, unique};
 
-/// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
-/// the pipe that it reads from is closed. The output of the program goes where its own goes.
+/// The watchdog: starts the program, prints its process id, and ends it when this test process ends in any way: then the pipe that the
+/// watchdog reads from is closed. The output of the program goes where the output of the watchdog goes.
 ///
-/// The last line that it reads names the directory to remove then. What ends a whole group of processes, as Ctrl-C does, does not
-/// end it: it stays to clean up after the others.
+/// The last line that it reads names the directory that it then removes. A signal to the whole process group, such as Ctrl-C, does not end
+/// the watchdog: it stays to clean up after the others.
 const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; kill -9 $!; wait $!; ${directory:+rm -rf "$directory"}"#;
 
-/// The same for a container, which is there before anything runs in it: so nobody can be too early to remove it. The
-/// process id is that of the client of Docker, which ends when the container does.
+/// The same for a container. It is created before anything runs in it, so removing it always finds it. The process id is that of Docker's
+/// client, which ends with the container.
 const CONTAINER: &str = r#"docker create --name "$0" "$@" >&2 </dev/null || exit
 docker start --attach "$0" >&2 </dev/null & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; docker rm --force "$0" >&2; ${directory:+rm -rf "$directory"}"#;
 
-/// The label of all containers that this makes.
+/// The label of all containers that tests create.
 const LABEL: &str = "distlock-test";
 
-/// A server process, on this machine or in a container, which then shares the network and the temporary directory of this
-/// machine. It ends when this is dropped, or when the test process ends.
+/// A server process, on this machine or in a container that shares the network and the temporary directory of this machine. The server
+/// ends when this is dropped, or when the test process ends.
 #[derive(Debug)]
 pub struct ServerProcess {
     watchdog: Child,
@@ -40,7 +40,7 @@ impl ServerProcess {
     /// Starts a program with these arguments, which writes its log to a file. It may not be listening yet.
     ///
     /// # Panics
-    /// If the log cannot be written, or no container can be made; that there is no such program is only seen in the log.
+    /// If the log cannot be written, or no container can be created. A program that does not exist is only reported in the log.
     #[must_use]
     pub fn start(program: &ServerProgram, arguments: &[String], log: &Path) -> Self {
         let container = program.image.as_ref().map(|_| format!("{LABEL}-{}", unique()));
@@ -76,12 +76,12 @@ impl ServerProcess {
         self.tell_watchdog(&directory.display().to_string());
     }
 
-    /// Asks it to end (`SIGTERM`). One that has ended already is left alone.
+    /// Asks it to end (`SIGTERM`). Does nothing if it has ended already.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// Sends it a signal, as `QUIT`: some servers end by another one than `TERM`.
+    /// Sends it a signal, such as `QUIT`: not every server shuts down on `TERM`.
     pub fn signal(&self, signal: &str) {
         match &self.container {
             Some(name) => drop(docker(&["kill", "--signal", signal, name])),
@@ -89,11 +89,11 @@ impl ServerProcess {
         }
     }
 
-    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume): with the processes that it has
-    /// started, as a server does that has one for each client. When this returns, none of their threads runs any more.
+    /// Pauses it, as if its machine were asleep, until [`resume`](Self::resume), together with its child processes: some servers have one
+    /// for each client. When this returns, none of their threads runs any more.
     ///
     /// # Panics
-    /// If it does not.
+    /// If it does not stop.
     pub fn pause(&self) {
         match &self.container {
             Some(name) => docker(&["pause", name]).unwrap_or_else(|why| panic!("{name} goes on: {why}")),
@@ -101,13 +101,13 @@ impl ServerProcess {
         }
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Resumes it after [`pause`](Self::pause).
     ///
     /// # Panics
-    /// If a container stays as it is.
+    /// If a container stays paused.
     pub fn resume(&self) {
         match &self.container {
-            Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} stands: {why}")),
+            Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} is paused: {why}")),
             None => drop(signals::resume(self.pid)),
         }
     }
@@ -116,12 +116,12 @@ impl ServerProcess {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let state = fs::read_to_string(format!("/proc/{}/stat", self.pid));
-        // Until its watchdog has taken note, a server that ended is a zombie.
+        // A server that has ended is a zombie until its watchdog has waited for it.
         state.is_ok_and(|state| !state.contains(") Z "))
     }
 
     fn tell_watchdog(&mut self, line: &str) {
-        // One that has ended has nothing more to do.
+        // It fails if the process has ended, which does not matter.
         let _ = self.watchdog.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
     }
 }
@@ -129,7 +129,7 @@ impl ServerProcess {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.tell_watchdog("");
-        // Killed by its watchdog, which is what waits for it and returns when it is no more.
+        // The watchdog kills the server and waits for it, so the server has ended when this returns.
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
     }
@@ -206,7 +206,7 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
     }
 
-    /// Ctrl-C is told to all processes that a terminal has started, and so are other signals.
+    /// A terminal sends the signal of Ctrl-C to all processes of the foreground group; other signals reach whole groups, too.
     #[test]
     fn what_ends_a_group_of_processes_leaves_no_server_behind() {
         for signal in ["INT", "TERM", "HUP"] {

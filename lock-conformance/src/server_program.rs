@@ -1,8 +1,8 @@
-//! [`ServerProgram`]: what is to be run as a server, and where.
+//! [`ServerProgram`]: the program of a server, and where it runs.
 
 use std::{env, fmt};
 
-/// Says where the servers of tests run: `process` (the default) or `docker`.
+/// Selects where the servers of tests run: `process` (the default) or `docker`.
 const PLACE_VARIABLE: &str = "LOCK_TEST_SERVERS";
 
 /// A server program: one of this machine, or one in the image of a container.
@@ -13,7 +13,7 @@ pub struct ServerProgram {
 }
 
 impl ServerProgram {
-    /// A program of this machine: its file, or a name that is looked for on the `PATH`, and its first arguments.
+    /// A program on this machine: its file, or a name to look for on the `PATH`, and its first arguments.
     #[must_use]
     pub fn local<W: Into<String>>(command: impl IntoIterator<Item = W>) -> Self {
         Self { image: None, command: command.into_iter().map(Into::into).collect() }
@@ -34,7 +34,7 @@ impl ServerProgram {
     /// Whether servers are to run in containers: `LOCK_TEST_SERVERS=docker`.
     ///
     /// # Panics
-    /// If the variable says something else than `process` or `docker`.
+    /// If the variable is set to anything but `process` or `docker`.
     #[must_use]
     pub fn wants_containers() -> bool {
         match env::var(PLACE_VARIABLE).as_deref() {

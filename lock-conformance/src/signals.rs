@@ -1,4 +1,4 @@
-//! Signals for processes of one's own.
+//! Sending signals to processes that tests have started.
 
 use std::{
     fs,
@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a process may take to stand still on a busy machine.
+/// How long a process may take to stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a signal, as `TERM`. Returns `false` if there is no such process.
+/// Sends a signal, such as `TERM`. Returns `false` if there is no such process.
 pub(crate) fn send(signal: &str, pid: u32) -> bool {
     let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid} 2>&-")]).status();
     sent.is_ok_and(|status| status.success())
 }
 
-/// Pauses a process with all that it has started, and returns when all of their threads stand still.
+/// Pauses a process and its descendants, and returns when all of their threads have stopped.
 ///
-/// The signal is sent to one thread, which passes it on to the others when it gets a core: until then they go on, and a
-/// server that is "stopped" still answers. A process that has ended is none that has to stop.
+/// The kernel delivers the signal to one thread, which stops the others when it gets a core. Until then they go on, and a server that is
+/// "stopped" still answers. A process that has ended counts as stopped.
 pub(crate) fn pause(pid: u32) {
     let end = Instant::now() + PATIENCE;
     let sent = send("STOP", pid);
@@ -28,13 +28,13 @@ pub(crate) fn pause(pid: u32) {
         assert!(Instant::now() < end, "process {pid} did not stop within {PATIENCE:?}");
         thread::sleep(Duration::from_micros(200));
     }
-    // It starts no more of them now.
+    // It cannot start any more now.
     for child in children(pid) {
         pause(child);
     }
 }
 
-/// Lets a process go on that was [paused](pause), with all that it has started. Returns `false` if there is no such process.
+/// Resumes a process that was [paused](pause), with its descendants. Returns `false` if there is no such process.
 pub(crate) fn resume(pid: u32) -> bool {
     for child in children(pid) {
         resume(child);
@@ -42,7 +42,7 @@ pub(crate) fn resume(pid: u32) -> bool {
     send("CONT", pid)
 }
 
-/// The processes that it has started and that have not ended.
+/// The children of a process that have not ended.
 fn children(pid: u32) -> Vec<u32> {
     let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -50,13 +50,13 @@ fn children(pid: u32) -> Vec<u32> {
     children.iter().flat_map(|list| list.split_whitespace()).filter_map(|child| child.parse().ok()).collect()
 }
 
-/// Whether any thread of it can still do something.
+/// Whether any of its threads can still run.
 fn runs(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().any(|thread| is_at_large(&thread.path()))
 }
 
-/// Its state stands behind the name of the program, which is in parentheses and may have some of its own.
+/// The state follows the name of the program, which is in parentheses and may contain parentheses itself.
 fn is_at_large(thread: &Path) -> bool {
     let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 't', 'Z', 'X']))
@@ -72,10 +72,10 @@ mod tests {
 
     use super::*;
 
-    /// Makes the test below the process that it is about.
+    /// Makes the test below run as the busy process that it starts.
     const VARIABLE: &str = "DISTLOCK_BUSY_PROCESS";
 
-    /// A process with several threads that never sleep: this program, started anew.
+    /// A process with several threads that never sleep: this program, started again.
     struct Busy(Child);
 
     impl Busy {

@@ -1,15 +1,15 @@
-//! [`volume`]: how much of a thing the gate does, and how much the nightly run.
+//! [`volume`]: how much of something tests do, in the gate and in the nightly run.
 
 use std::env;
 
-/// Names how much is done: `full`, or what the gate does if it is not set.
+/// Selects the volume: `full`, or that of the gate if it is not set.
 const VARIABLE: &str = "DISTLOCK_VOLUME";
 
-/// How much of something a test does: as much as shows the promise, in the gate, or the `full` amount where
-/// `DISTLOCK_VOLUME=full` asks for it, as the nightly run does.
+/// How much of something a test does: in the `gate`, as little as shows the promise; with `DISTLOCK_VOLUME=full`, which the nightly run
+/// sets, the `full` amount.
 ///
 /// # Panics
-/// If the variable says something else.
+/// If the variable has another value.
 #[must_use]
 pub fn volume<T>(gate: T, full: T) -> T {
     match env::var(VARIABLE).as_deref() {

@@ -1,4 +1,4 @@
-//! The list of cases is whole: each label is carried, and each case has a name of its own that states a promise.
+//! The list of cases is complete: each required label belongs to a case, and each case has a unique name that states a promise.
 
 use std::collections::BTreeSet;
 

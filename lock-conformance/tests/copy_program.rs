@@ -15,7 +15,7 @@ use lock_conformance::copy_program;
 #[test]
 fn a_copied_program_runs_while_other_threads_start_programs() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("copy_program");
-    // What an earlier run left, if there was one.
+    // A leftover of an earlier run.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let done = AtomicBool::new(false);

@@ -10,7 +10,7 @@ use self::memory_harness::MemoryHarness;
 
 lock_conformance::suite!(MemoryHarness);
 
-/// What it declares is not looked at here.
+/// The declarations do not matter here.
 #[test]
 fn a_case_that_finds_no_wire_says_which_labels_to_declare() {
     let (group, case) = ("wire", "what_arrives_twice_counts_once");

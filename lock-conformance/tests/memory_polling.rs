@@ -1,4 +1,4 @@
-//! The suite on a store that has no notifications: that in the memory of this process, of which nobody is told anything.
+//! The suite on a store without notifications: the memory backend with its hints and alarms removed.
 
 mod memory_harness;
 
@@ -25,10 +25,10 @@ fn a_harness_that_promises_notifications_of_a_store_without_them_is_found() {
     assert!(said.as_ref().is_some_and(|said| said.contains("one of them is wrong")), "{said:?}");
 }
 
-/// Short, for the sake of time.
+/// Short, to save time.
 const POLLS: BackOff = BackOff { least: Duration::from_millis(10), most: Duration::from_millis(20) };
 
-/// A store that has no notifications, and may say that it has.
+/// A harness whose store has no notifications, and which may claim that it has.
 #[derive(Debug)]
 struct PollingHarness<const PROMISES: bool = false>(MemoryHarness);
 
@@ -73,7 +73,7 @@ impl<const PROMISES: bool> Harness for PollingHarness<PROMISES> {
     }
 }
 
-/// There is nothing that could be cut.
+/// There are no notifications to cut.
 #[async_trait]
 impl<const PROMISES: bool> ServerControl for PollingHarness<PROMISES> {
     fn refusal(&self) -> Unsupported {
@@ -97,7 +97,7 @@ impl<const PROMISES: bool> ServerControl for PollingHarness<PROMISES> {
     }
 }
 
-/// A store that tells nobody anything, and says so.
+/// A store without hints and alarms, whose guarantees say so.
 #[derive(Debug)]
 struct Mute {
     store: Arc<dyn Backend>,

@@ -1,4 +1,5 @@
-//! Alone in its process: a test that starts a process at the same moment would lend it what listens here, until it runs.
+//! A test of its own program: if another test of this process started a process at the same moment, that process would inherit the
+//! listening socket for an instant.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -17,7 +18,7 @@ fn a_port_is_for_the_server_that_it_was_reserved_for_and_for_nobody_else() {
         assert!(TcpStream::connect(("127.0.0.1", port.number())).is_err(), "nobody listens");
         let server = TcpListener::bind(("127.0.0.1", port.number())).unwrap();
         let client = TcpStream::connect(("127.0.0.1", port.number())).unwrap();
-        // What the server ends first stays with its port for a while.
+        // If the server closes a connection first, the connection keeps the port for a while.
         drop((server.accept().unwrap(), server, client));
     }
     assert!(is_refused_to_others(&port), "after the server");

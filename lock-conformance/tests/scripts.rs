@@ -1,4 +1,4 @@
-//! The scripts that run tests are red when they have to be: shown with programs that only pretend to be tests.
+//! The scripts that run tests fail when they have to: shown with programs that only pretend to be tests.
 
 mod checkout;
 
@@ -18,7 +18,7 @@ const GOOD: &str = "echo 'test a::b ... ok <0.010s>'\necho 'test result: ok. 1 p
 #[test]
 fn a_run_whose_tests_pass_is_green_and_says_how_many() {
     let said = green(&run_tests("green", &[GOOD], &[]));
-    // Once in each phase: this program does not look at what it is asked for.
+    // Once in each phase: this program ignores its arguments.
     assert!(said.contains("\n3 passed, 0 failed, 0 skipped\n"), "{said}");
     assert!(said.contains("green-package-program-0::a::b"), "the slowest are named: {said}");
 }
@@ -70,7 +70,7 @@ fn a_run_without_a_test_is_red() {
 
 #[test]
 fn tests_that_ran_nothing_are_counted_apart() {
-    // The reason, from each run of the program.
+    // Each run of the program prints the reason.
     let program = format!("{GOOD}\necho 'ran nothing: memory::a::b: there is no server' >&2");
     let said = green(&run_tests("idle", &[&program, GOOD], &[]));
     assert!(said.contains("\n5 passed, 0 failed, 0 skipped\n"), "{said}");
@@ -109,7 +109,7 @@ fn what_counts_resources_runs_after_everything_else_and_crowds_last() {
     }
 }
 
-/// Sessions are what the kernel shares the cores among in the group of the whole system only.
+/// The kernel shares the cores among sessions only in the root group.
 #[test]
 fn tests_share_the_cores_as_threads_and_not_as_sessions() {
     let program = format!("grep -h '[:,]cpu[,:]' /proc/self/cgroup >>../groups\n{GOOD}");
@@ -121,7 +121,7 @@ fn tests_share_the_cores_as_threads_and_not_as_sessions() {
     let (test, probe) =
         ("tests_share_the_cores_as_threads_and_not_as_sessions", Path::new("/sys/fs/cgroup/cpu/probe"));
     if !sessions || fs::create_dir(probe).is_err() {
-        return ran_nothing(test, "sessions are told apart, and no control group can be made, or neither");
+        return ran_nothing(test, "cores are not shared among sessions, or no control group can be made");
     }
     fs::remove_dir(probe).unwrap();
     assert!(!groups.is_empty() && groups.lines().all(|group| !group.ends_with(":/")), "{groups}");
@@ -129,12 +129,12 @@ fn tests_share_the_cores_as_threads_and_not_as_sessions() {
 
 #[test]
 fn a_process_that_is_left_behind_says_nothing_about_the_tests() {
-    // It stays in the control group, where there is one, which cannot be removed then.
+    // It stays in the control group, if there is one, which then cannot be removed.
     let program = format!("sleep 20 >/dev/null 2>&1 </dev/null &\n{GOOD}");
     green(&run_in(&folder("left"), &[&program], &[("CORES_ARE_SHARED", "")]));
 }
 
-/// What cargo and a program of tests say, the one on standard error and the other on standard output.
+/// The output of cargo on standard error, and of a test program on standard output.
 fn program(name: &str, tests: &str, result: &str) -> String {
     format!(
         "echo '     Running tests/{name} (target/x)' >&2\nprintf 'running 2 tests\\n{tests}\\n'\n\
@@ -142,7 +142,7 @@ fn program(name: &str, tests: &str, result: &str) -> String {
     )
 }
 
-/// Runs the suite that a script pretends to be, with these failures that are known.
+/// Runs a script that pretends to be a suite, with these known failures.
 fn conformance(name: &str, suite: &str, known: &str) -> Output {
     let folder = folder(name);
     let program = write_program(&folder.join("suite"), suite);
@@ -167,7 +167,7 @@ fn a_program_without_a_result_is_red_beside_a_failure_that_is_known() {
     let whole = program("conformance.rs", "test a::b ... ok", "ok. 1 passed");
     let said = green(&conformance("known", &format!("{whole}{failing}exit 101"), known));
     assert!(said.contains("known to fail, and failed: store::old"), "{said}");
-    // As a program that leaves by `exit(1)` in the middle of its tests.
+    // Like a program that calls `exit(1)` in the middle of its tests.
     let cut_short = program("conformance.rs", "test a::b ... ok", "");
     for (name, suite) in [("first", [&cut_short, &failing]), ("last", [&failing, &cut_short])] {
         let said = red(&conformance(name, &format!("{}exit 101", suite.map(String::as_str).concat()), known));
@@ -187,7 +187,7 @@ fn what_is_said_on_standard_error_breaks_no_line_of_a_test() {
 fn a_speed_that_is_missed_makes_the_night_red() {
     let checkout = Checkout::new("speed", &["nightly"]);
     green(&checkout.run("nightly", &["speed"], &[]));
-    // As lock-bench does where a bound is missed.
+    // Like lock-bench when a bound is missed.
     checkout.pretends("bin/cargo", "case \"$*\" in *--check*) exit 1 ;; esac");
     red(&checkout.run("nightly", &["speed"], &[]));
 }
@@ -264,7 +264,7 @@ fn a_checkout_that_git_may_not_read_is_not_one_without_a_release() {
     assert!(said.contains("git cannot read this checkout"), "{said}");
 }
 
-/// As in a container, where everything runs as root.
+/// The situation in a container, where everything runs as root.
 #[test]
 fn workflows_in_a_container_let_git_read_the_checkout_of_another_user() {
     const TEST: &str = "workflows_in_a_container_let_git_read_the_checkout_of_another_user";
@@ -302,7 +302,7 @@ fn a_part_of_the_night_that_is_red_keeps_a_release_from_being_made() {
     let (parts, release) = nightly.split_once("\n  release:\n").expect("there is a job for releases");
     assert!(parts.contains("\n  part:\n") && release.contains("\n    needs: [part]\n"), "{nightly}");
     assert!(release.contains("scripts/release\n") && !release.contains("always()"), "{nightly}");
-    // Each part is one of the script, and none is left out.
+    // The parts are exactly those of the script.
     let script = fs::read_to_string(root().join("scripts/nightly")).unwrap();
     let between = |text: &str, begin: &str, end: &str| {
         let (_, text) = text.split_once(begin).unwrap();

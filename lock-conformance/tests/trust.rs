@@ -1,4 +1,4 @@
-//! What `docs/trust.md` names is there: cases, tests, checkers, files and commands.
+//! Everything that `docs/trust.md` names exists: cases, tests, checkers, files and commands.
 
 use std::{
     fs,
@@ -40,7 +40,7 @@ fn a_name_of_nothing_is_found() {
     }
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -57,7 +57,7 @@ impl Sources {
                 let (path, name) = (entry.path(), entry.file_name());
                 if path.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
                     folders.push(path);
-                // This file names what is nowhere else.
+                // This file names things that do not exist.
                 } else if path.extension().is_some_and(|is| is == "rs") && name != "trust.rs" {
                     text += &fs::read_to_string(path).unwrap();
                 }
@@ -89,14 +89,14 @@ impl Sources {
         is(self.0.contains(name) || name == "::", "no source has it")
     }
 
-    /// Each variable is read somewhere, each package, test and row is there, and the filter matches a test.
+    /// Each variable is read somewhere, each package, test and row exists, and the filter matches a test.
     fn have_command(&self, command: &str) -> Result<(), String> {
         let mut words = command.split(' ').peekable();
         let mut package = root().to_owned();
         while let Some((variable, _)) = words.peek().and_then(|word| word.split_once('=')) {
-            // That of proptest is its own.
+            // Only proptest reads this one.
             if variable != "PROPTEST_CASES" && !self.0.contains(&format!("\"{variable}\"")) {
-                return Err(format!("nobody reads {variable}"));
+                return Err(format!("no source reads {variable}"));
             }
             words.next();
         }
@@ -122,7 +122,7 @@ impl Sources {
                     true
                 }
                 filter if filters && filter != "test" && !filter.starts_with('-') => {
-                    // The beginning of a test, or the module of some.
+                    // The beginning of a test's name, or a module of tests.
                     ["fn", "mod"].iter().any(|item| self.0.contains(&format!("{item} {filter}")))
                 }
                 _ => true,

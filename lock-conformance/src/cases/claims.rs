@@ -45,7 +45,7 @@ pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(env: Te
                 assert_eq!((found_kind, found_limit), (kind, limit));
             }
         }
-        assert_eq!(queue(&*held).await.len(), 1, "what was refused stands in the queue");
+        assert_eq!(queue(&*held).await.len(), 1, "the refused claim is in the queue");
         assert!(guard.is_held());
         guard.release().await.unwrap();
     }
@@ -77,7 +77,7 @@ pub(super) async fn sums_of_permits_do_not_overflow(env: TestEnv) {
             assert!(is_busy(&lock).await, "a full claim fits beside {place} others");
         }
         for waiter in waiting {
-            turns.pop().expect("somebody holds it").release().await.unwrap();
+            turns.pop().expect("one of them holds it").release().await.unwrap();
             turns.push(soon("the next turn", waiter).await.unwrap().unwrap());
             let admitted = queue(&lock).await.iter().filter(|row| row.admitted).count();
             assert_eq!(admitted, 1);

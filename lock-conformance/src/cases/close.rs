@@ -28,7 +28,7 @@ fn assert_closed(granted: Result<Guard, Error>) {
     assert!(matches!(error, Error::Closed { .. }), "{error}");
 }
 
-/// Polls a future until its request was seen elsewhere. After that nothing polls it any more.
+/// Polls a future until another client has seen its request. After that the future is not polled any more.
 async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: impl Future) {
     let mut seen = pin!(seen);
     poll_fn(|cx| {
@@ -61,7 +61,7 @@ pub(super) async fn waiters_are_told_of_a_close_at_once_and_never_granted(env: T
     assert_eq!(closing.await.unwrap(), Ok(()));
     queue_of(1, &theirs).await;
     held.release().await.unwrap();
-    assert_closed(soon("the same for who asks late", unpolled).await);
+    assert_closed(soon("the same error for a late caller", unpolled).await);
     assert_closed(lock.acquire().await);
     assert!(matches!(lock.try_acquire().await, Err(Error::Closed { .. })));
     freed(&theirs).await;
@@ -85,14 +85,14 @@ pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(env: Tes
     let left = closing.await.unwrap().unwrap_err();
     assert_eq!(left.held.iter().map(LockName::as_str).collect::<Vec<_>>(), [&*kept]);
     freed(&mutex(&other, &dropped)).await;
-    assert!(stays.is_held(), "to close takes nothing away: {:?}", stays.state());
+    assert!(stays.is_held(), "the close ended the lock: {:?}", stays.state());
 
     let closing = tokio::spawn({
         let locks = client.locks.clone();
         async move { locks.close(SLACK).await }
     });
     stays.release().await.unwrap();
-    assert_eq!(soon("the end of a close that has nothing to wait for", closing).await.unwrap(), Ok(()));
+    assert_eq!(soon("the end of a close that need not wait any more", closing).await.unwrap(), Ok(()));
     freed(&mutex(&other, &kept)).await;
 }
 

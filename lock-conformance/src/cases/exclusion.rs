@@ -105,11 +105,11 @@ pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(env: TestEn
         let others: Vec<_> = all.iter().enumerate().filter(|(i, _)| *i != me).flat_map(|(_, s)| s).collect();
         for (from, to, _) in stays.iter().filter(|(_, _, refused)| *refused) {
             let met = others.iter().any(|(came, went, _)| came <= to && went >= from);
-            assert!(met, "a try was refused while nobody else was there");
+            assert!(met, "a try was refused while no other entry was in the queue");
         }
     }
     let granted = all.iter().flatten().filter(|(_, _, refused)| !refused).count();
-    assert!(granted > 0, "nobody was ever granted the lock");
+    assert!(granted > 0, "no try was ever granted the lock");
 }
 
 pub(super) async fn a_refused_try_leaves_nothing_behind(env: TestEnv) {
@@ -131,7 +131,7 @@ pub(super) async fn locks_of_different_names_do_not_meet(env: TestEnv) {
     let mut guards = Vec::new();
     for (i, name) in names.iter().enumerate() {
         let client = if i % 2 == 0 { &one } else { &two };
-        guards.push(client.mutex(name).try_acquire().await.unwrap().expect("nobody holds this name"));
+        guards.push(client.mutex(name).try_acquire().await.unwrap().expect("this name is free"));
     }
     for (released, guard) in guards.drain(..).enumerate().collect::<Vec<_>>() {
         guard.release().await.unwrap().confirmed().unwrap();
@@ -177,26 +177,26 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert!(second.token() > token);
 }
 
-/// For longer than the first ttl, in which nothing has to be renewed.
+/// Each lock is held for longer than its first ttl, which needs no renewal.
 pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);
     let options = lasting();
     let most = Side::Permits { permits: 2, limit: 3 };
-    // What is held, and what it keeps out.
+    // Each lock that is held, and those that it excludes.
     let pairs =
         [(Side::Mutex, Side::Mutex), (Side::Read, Side::Write), (Side::Write, Side::Read), (most, most)];
     let (mut guards, mut refused) = (Vec::new(), Vec::new());
     for (i, (held, kept_out)) in pairs.into_iter().enumerate() {
         let name = env.name(&i.to_string());
         let lock = held.lock(&holder.locks, &name).unwrap();
-        guards.push(lock.try_acquire_with(&options).await.unwrap().expect("nobody holds it"));
+        guards.push(lock.try_acquire_with(&options).await.unwrap().expect("it is free"));
         refused.push(kept_out.lock(&other.locks, &name).unwrap());
     }
     let end = Instant::now() + options.ttl * 4 / 3;
     while Instant::now() < end {
         for (guard, lock) in guards.iter().zip(&refused) {
             let granted = lock.try_acquire().await.unwrap().is_some();
-            // On a machine that stands still for longer than the ttl it may be another's, and its holder knows it.
+            // On a machine that stands still for longer than the ttl, another client may hold it, and the guard reports the loss.
             assert!(!granted || !guard.is_held(), "`{}` was granted twice", guard.name());
             assert!(guard.is_held(), "`{}` was not renewed: {:?}", guard.name(), guard.state());
         }
@@ -213,7 +213,7 @@ pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(env: TestEnv) 
     let name = env.name("again");
     let mut last = None;
     for i in 0..20 {
-        let guard = clients[i % 2].mutex(&name).try_acquire().await.unwrap().expect("nobody holds it");
+        let guard = clients[i % 2].mutex(&name).try_acquire().await.unwrap().expect("it is free");
         assert!(last < Some(guard.token()));
         last = Some(guard.token());
         guard.release().await.unwrap().confirmed().unwrap();

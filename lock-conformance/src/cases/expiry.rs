@@ -1,4 +1,4 @@
-//! When a lease ends, and when not.
+//! When a lease ends, and when it does not.
 
 mod dead_entries;
 mod deadlines;
@@ -94,7 +94,7 @@ pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_
     assert!(next.token() > guard.token());
 }
 
-/// The holder lives, and does not renew: the lease ends at its ttl all the same, and not before.
+/// The holder lives, but does not renew: the lease still ends at its ttl, and not before.
 pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -107,7 +107,7 @@ pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(en
     }
 }
 
-/// The guard and the store are both asked again and again, until the end of the lease.
+/// Compares the guard with the store, again and again until the lease ends.
 pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -119,13 +119,13 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
         assert!(remaining <= last, "{remaining:?} remained after {last:?}");
         last = remaining;
         let row = row(&client, guard.name(), guard.entry_id()).await;
-        // After the store looked: so it may not be more than the store saw.
+        // Read after the store has looked, so it must not be more than the store saw.
         let remaining = guard.remaining();
         if remaining.is_zero() {
             break;
         }
         let left = row.expect("the entry is there while the lock is held").lease_left.unwrap();
-        assert!(remaining <= left, "{remaining:?} were counted on when the store had {left:?} left");
+        assert!(remaining <= left, "the guard counted on {remaining:?} when the store had {left:?} left");
         looks += 1;
         tokio::time::sleep(ms(5)).await;
     }
@@ -134,7 +134,7 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
     assert_eq!(guard.remaining(), Duration::ZERO);
 }
 
-/// Both the grant and a renewal are on their way back for a third of the ttl.
+/// The answers to the acquisition and to a renewal take a third of the ttl to arrive.
 pub(super) async fn an_answer_that_comes_late_moves_no_deadline(env: TestEnv) {
     stall_tolerant(env, ms(4500), answered_late).await;
 }
@@ -154,8 +154,8 @@ async fn answered_late(env: TestEnv, ttl: Duration) {
     assert_covered(&client, &guard.hold(), "after a late renewal").await;
 }
 
-/// The answers arrive soon, but the task gets no processor to read them. Repeated, because an answer that is there at the first poll
-/// shows nothing.
+/// The answers arrive soon, but the task gets no processor to read them. This is repeated, because an answer that is there at the first
+/// poll shows nothing.
 pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(env: TestEnv) {
     stall_tolerant(env, ms(3000), read_late).await;
 }
@@ -186,7 +186,7 @@ async fn slowly<T>(every: Duration, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Just below, just above, and the ends of what a duration can be.
+/// Ttls just below and just above the range, and the shortest and longest durations.
 pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(env: TestEnv) {
     let (client, faults) = faulty(&env).await;
     let name = env.name("job");
@@ -215,7 +215,7 @@ pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(env: TestE
     }
 }
 
-/// A store whose leases reach only half as far as the ttl, as with sessions whose last heartbeat is old.
+/// A store that grants only half of each ttl, as with sessions whose last heartbeat is old.
 #[derive(Debug, Default)]
 struct HalfAsFar {
     renewals: AtomicUsize,
@@ -240,7 +240,7 @@ impl Alter for HalfAsFar {
     }
 }
 
-/// About three renewals for each time that a lease reaches, and not as many as the store can answer.
+/// There are about three renewals for each granted lease, and not as many as the store can answer.
 pub(super) async fn a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often(env: TestEnv) {
     stall_tolerant(env, ms(2000), reaching_less_far).await;
 }
@@ -264,11 +264,11 @@ async fn reaching_less_far(env: TestEnv, ttl: Duration) {
         tokio::time::sleep(ms(20)).await;
     }
     let renewals = half.renewals.load(Ordering::Relaxed);
-    // Three stretches of half a ttl passed.
+    // Three times half a ttl has passed.
     assert!((3..=30).contains(&renewals), "{renewals} renewals, where about 9 are due");
 }
 
-/// Says that every ttl was made three times as long.
+/// A store that reports every ttl as granted three times as long.
 #[derive(Debug)]
 struct Longer;
 
@@ -290,7 +290,7 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
     match plain.backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap() {
         Standing::Admitted { ttl, valid_until, .. } => {
             assert!(ttl >= asked, "a ttl of {asked:?} was granted as {ttl:?}");
-            assert!(valid_until < now() + asked, "more than what was asked for is counted on");
+            assert!(valid_until < now() + asked, "the deadline is later than the requested ttl allows");
         }
         other => panic!("the name is free, and the answer is {other:?}"),
     }

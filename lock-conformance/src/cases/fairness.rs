@@ -1,4 +1,4 @@
-//! First come, first served, at a price that does not grow with the queue.
+//! First come, first served, at a cost that does not grow with the queue.
 
 mod queue;
 
@@ -58,13 +58,13 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: Tes
 
     let granted = granted.lock().clone();
     let order: Vec<usize> = granted.iter().map(|(i, _)| *i).collect();
-    assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "somebody was overtaken");
+    assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "a waiter was overtaken");
     let tokens: Vec<FencingToken> =
         std::iter::once(first).chain(granted.iter().map(|(_, token)| *token)).collect();
     assert!(tokens.is_sorted_by(|a, b| a < b), "tokens do not grow with the grants: {tokens:?}");
 }
 
-/// Not even at the moment of a release, by the client that released it or by another one.
+/// A later caller gets no lock even at the moment of a release, whether it is the client that released the lock or another one.
 pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env: TestEnv) {
     let (holder, waiter, stranger) = (env.client().await, env.client().await, env.client().await);
     let name = env.name("barging");
@@ -76,8 +76,8 @@ pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env
         queue_of(2, &lock).await;
 
         held.release().await.unwrap();
-        assert!(is_busy(&lock).await, "who had just released the lock passed the waiter");
-        assert!(is_busy(&mutex(&stranger, &name)).await, "a stranger passed the waiter");
+        assert!(is_busy(&lock).await, "the client that had just released the lock passed the waiter");
+        assert!(is_busy(&mutex(&stranger, &name)).await, "another client passed the waiter");
         let granted = soon("the grant", waiting).await.unwrap().unwrap();
         granted.release().await.unwrap();
     }

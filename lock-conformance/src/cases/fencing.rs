@@ -53,7 +53,7 @@ macro_rules! fencing_cases {
 
 pub(super) const CASES: &[CaseTest] = fencing_cases!(list);
 
-/// In the order of the grants, while many clients contend; and the store shows the token that the guard has.
+/// Tokens grow in the order of the grants while many clients contend, and the store shows the token that the guard has.
 pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: TestEnv) {
     let name = env.name("job");
     let grants = Arc::new(Mutex::new(Vec::new()));
@@ -142,10 +142,10 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
     assert_eq!(kept.token(), before);
 }
 
-/// Not even when another client holds the lock with a larger one.
+/// It does not change even when another client holds the lock with a larger token.
 pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
-    // Where nobody is told of an eviction, the first renewal finds it, which has to be within the time that the loss may take.
+    // On a store without alarms the first renewal finds the eviction, and has to come within the time that the loss may take.
     let lock = client.mutex(&env.name("job")).with_options(client.options().ttl(ms(15_000)));
     let guard = take(&lock).await;
     let (hold, token) = (guard.hold(), guard.token());

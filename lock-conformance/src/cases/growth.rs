@@ -13,8 +13,8 @@ use crate::{Footprint, SLACK, TestEnv, Usage};
 /// How many rounds in a row must leave nothing. What the first rounds create once and keep is not counted.
 pub(super) const WINDOWS: usize = 4;
 
-/// How many rounds there are at most. Tables and buffers grow until they are large enough, and tombstones of late requests go after a
-/// minute: by then there were that many rounds.
+/// How many rounds there are at most. Tables and buffers grow until they are large enough, and tombstones of late requests end after a
+/// minute, in which that many rounds have run.
 pub(super) const MOST_WINDOWS: usize = 32;
 
 /// What an acquisition may leave, in bytes: less than half of the smallest heap block.
@@ -23,18 +23,17 @@ const CRUMB: u64 = 12;
 /// What a token counter or another record that is kept on purpose may cost the store, in bytes.
 const MARK: u64 = 512;
 
-/// How long to wait for what is freed a moment after its use. What takes longer counts in the next round.
+/// How long to wait for resources that are freed shortly after their use. Those that take longer count in the next round.
 const PUT_AWAY: Duration = ms(200);
 
 /// How often memory is read after a round, 10 ms apart. The smallest reading counts, since memory may still be freed.
 const READINGS: usize = 10;
 
-/// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part
-/// for each of so many acquisitions. Gives how often it was done. What is opened once, when it is first needed, is not counted: it
-/// is there in all of those times.
+/// Repeats some work until several rounds in a row have left nothing behind for each of their acquisitions. Returns the number of rounds.
+/// Resources that are opened once, when they are first needed, are not counted: they exist in all of these rounds.
 ///
 /// # Panics
-/// If it has left something every time, or if the memory of this process cannot be seen.
+/// If every round leaves something behind, or if the memory of this process cannot be measured.
 pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
     env: &TestEnv,
     each: u64,
@@ -62,10 +61,10 @@ pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
         }
     }
     let seen: Vec<String> = seen.iter().map(|seen| format!("{seen:?}")).collect();
-    panic!("each {each} acquisitions leave something behind, in use after each time:\n{}", seen.join("\n"));
+    panic!("each {each} acquisitions leave something behind, in use after each round:\n{}", seen.join("\n"));
 }
 
-/// The heap of another allocator would never seem to grow.
+/// The heap of another allocator would not be measured, and so would never seem to grow.
 fn assert_heap_is_seen() {
     const SIZE: usize = 1 << 20;
     let heap = || Usage::now()?.heap;
@@ -75,19 +74,19 @@ fn assert_heap_is_seen() {
     drop(piece);
     assert!(
         seen,
-        "memory is not taken from the C library: name no `#[global_allocator]` in the tests of a backend"
+        "memory is not taken from the C library: set no `#[global_allocator]` in the tests of a backend"
     );
 }
 
-/// What clients have at the server of a case.
+/// What clients use at the server of a case.
 ///
 /// # Panics
-/// If the server does not say.
+/// If the server cannot report it.
 pub(super) async fn footprint(env: &TestEnv) -> Footprint {
     env.server().footprint().await.unwrap()
 }
 
-/// What is used when everything that was dropped is cleaned up.
+/// What is in use after everything that was dropped is cleaned up.
 #[derive(Debug)]
 struct Seen {
     server: Footprint,
@@ -95,7 +94,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Waits until nobody waits for anything, and, for a moment, until no figure is larger than the last time, but for memory and
+    /// Waits until all queues are empty, and then, for a short time, until no figure is larger than the last time, except memory and
     /// what is kept on purpose.
     async fn after(env: &TestEnv, previous: Option<&Self>) -> Self {
         let (queues, figures) = (Instant::now() + SLACK, Instant::now() + PUT_AWAY);
@@ -105,13 +104,13 @@ impl Seen {
             if now.server.queues == 0 && (!more || Instant::now() >= figures) {
                 break now;
             }
-            assert!(Instant::now() < queues, "somebody still wants something: {now:?}");
+            assert!(Instant::now() < queues, "queues are not empty: {now:?}");
             tokio::time::sleep(ms(5)).await;
         };
         for _ in 1..READINGS {
             tokio::time::sleep(ms(10)).await;
-            // To look at the server takes memory of this process, too. So that is done only where there is something to see: at
-            // first, how few connections there are, and later its memory, where it tells.
+            // Asking the server takes memory of this process, too. So it is asked only where that shows something: at first the least
+            // number of connections, and later its memory, if it reports that.
             let server = if previous.is_none() || least.server.memory.is_some() {
                 footprint(env).await
             } else {
@@ -123,7 +122,7 @@ impl Seen {
     }
 
     async fn now(env: &TestEnv) -> Self {
-        // The server first: the connections by which it is asked count in this process, too, until they are closed.
+        // The client first: until they are closed, the connections for asking the server count in this process, too.
         let client = Usage::now();
         Self { server: footprint(env).await, client }
     }
@@ -140,7 +139,7 @@ impl Seen {
             .collect()
     }
 
-    /// With the figures of the other one, where they are less.
+    /// The smaller one of each figure.
     fn or_less(mut self, other: &Self) -> Self {
         let server = &mut self.server;
         server.sessions = server.sessions.min(other.server.sessions);
@@ -155,14 +154,14 @@ impl Seen {
         self
     }
 
-    /// In bytes, where it is known: of the client, and of the server. What is left is there ever after, so that it counts from
-    /// where there was least: a time when more was still being put away hides nothing.
+    /// The growth of the client and of the server in bytes, if known. Leaked memory stays in use, so growth counts from the earlier round
+    /// with the least memory in use: a round in which more memory was still being freed hides nothing.
     fn growth_since_any_of(&self, earlier: &[Self]) -> (u64, u64) {
         let growth = earlier.iter().map(|earlier| self.growth_since(earlier));
         growth.fold((0, 0), |most, now| (most.0.max(now.0), most.1.max(now.1)))
     }
 
-    /// That of the server is without what is kept on purpose.
+    /// The memory of the server does not include what is kept on purpose.
     fn growth_since(&self, first: &Self) -> (u64, u64) {
         let grown =
             |now: Option<u64>, then| now.zip(then).map(|(now, then): (u64, u64)| now.saturating_sub(then));

@@ -17,8 +17,8 @@ pub(super) fn jumps_here() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// Runs one test of this binary in a process where the wall clock jumps, and fails if it does. That the clock of one
-/// process alone can be made to jump is a matter of Linux: elsewhere the test finds that it does not, and fails.
+/// Runs one test of this binary in a process where the wall clock jumps, and fails if the test fails. Only on Linux can the clock of a
+/// single process be made to jump: elsewhere the test notices that its clock does not jump, and fails.
 pub(super) async fn run_where_it_jumps(test: &'static str) {
     let run = tokio::task::spawn_blocking(move || {
         let library = Library::build();
@@ -58,7 +58,7 @@ struct Library(PathBuf);
 impl Library {
     fn build() -> Self {
         let folder = std::env::temp_dir().join(format!("distlock-jumping-clock-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the folder for temporary files takes a folder");
+        std::fs::create_dir_all(&folder).expect("a temporary folder can be created");
         let (source, library) = (folder.join("jumping_clock.c"), folder.join("jumping_clock.so"));
         std::fs::write(&source, SHIM).expect("a temporary file can be written");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -75,7 +75,7 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         if let Some(folder) = self.0.parent() {
-            // What stays in the folder for temporary files is no reason to fail.
+            // A leftover in the folder for temporary files does not matter.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

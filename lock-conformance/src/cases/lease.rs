@@ -15,10 +15,10 @@ use crate::{
     audit::{eventually, safety, soon},
 };
 
-/// How coarsely a store may tell what is left of a lease.
+/// How coarsely a store may report what is left of a lease.
 pub(super) const GRAIN: Duration = Duration::from_secs(1);
 
-/// Milliseconds, of which the times in cases are made.
+/// A time in milliseconds, as cases use it.
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -58,11 +58,11 @@ pub(super) async fn row(client: &Client, name: &LockName, id: EntryId) -> Option
     rows.into_iter().find(|row| row.entry == Some(id))
 }
 
-/// When the store will end the lease of an entry, give or take a [`GRAIN`] where it counts in seconds, and certainly not
-/// later. Now, if the entry is not there.
+/// When the store will end the lease of an entry at the latest, up to a [`GRAIN`] early if the store counts in seconds. Now, if there is
+/// no such entry.
 pub(super) async fn lease_end(client: &Client, name: &LockName, id: EntryId) -> BootTime {
     let left = row(client, name, id).await.map(|row| row.lease_left.expect("every lease of ours ends"));
-    // What is less than a millisecond is not told.
+    // Stores do not report fractions of a millisecond.
     left.map_or_else(now, |left| now() + left + ms(1))
 }
 
@@ -73,14 +73,14 @@ pub(super) async fn assert_covered(client: &Client, hold: &Hold, what: &str) {
     safety(over.is_zero(), format_args!("{what}: the guard counts on {over:?} more than the lease has"));
 }
 
-/// Waits until somebody stands behind a lock with a short lease. If the machine is so busy that the lease ends first, the
-/// waiter meets its end while it comes, which no promise depends on.
+/// Waits until a waiter is in the queue behind a lock with a short lease. If the machine is so busy that the lease ends before, the waiter
+/// is granted when it enters, which no promise depends on.
 pub(super) async fn queued_behind(client: &Client, hold: &Hold) {
     let rows = || async { client.backend.operator().queue(hold.name()).await.unwrap().len() };
     eventually("a waiter in the queue", SLACK, || async { !hold.is_held() || rows().await > 1 }).await;
 }
 
-/// Takes a mutex as soon as it is free, by trying again and again without ever standing in its queue.
+/// Takes a mutex as soon as it is free, by trying again and again without ever waiting in its queue.
 pub(super) async fn snatch(client: &Client, name: &str, within: Duration) -> Guard {
     let (lock, give_up) = (client.mutex(name), now() + within);
     loop {
@@ -92,7 +92,7 @@ pub(super) async fn snatch(client: &Client, name: &str, within: Duration) -> Gua
     }
 }
 
-/// Stands in the queue, or looks again from there, and is admitted: with this token, valid until then.
+/// Enters the queue or looks again, and expects to be admitted. Returns the token and the deadline.
 pub(super) async fn admitted(client: &Client, entry: &Entry, step: Step) -> (FencingToken, BootTime) {
     match soon("an answer to enter", client.backend.enter(entry, step, WaitMode::Queue)).await.unwrap() {
         Standing::Admitted { token, valid_until, .. } => (token, valid_until),
@@ -100,7 +100,7 @@ pub(super) async fn admitted(client: &Client, entry: &Entry, step: Step) -> (Fen
     }
 }
 
-/// Stands in the queue, or looks again from there, and has to wait: with this token, the place kept until then.
+/// Enters the queue or looks again, and expects to wait. Returns the token, and until when the place is kept.
 pub(super) async fn waiting(client: &Client, entry: &Entry, step: Step) -> (FencingToken, BootTime) {
     match soon("an answer to enter", client.backend.enter(entry, step, WaitMode::Queue)).await.unwrap() {
         Standing::Waiting { token, valid_until, .. } => (token, valid_until),
@@ -108,7 +108,7 @@ pub(super) async fn waiting(client: &Client, entry: &Entry, step: Step) -> (Fenc
     }
 }
 
-/// Tries an entry until it is admitted, `within` a ttl of somebody else and [`SLACK`].
+/// Tries an entry until it is admitted, which has to happen within the ttl of another client (`within`) and [`SLACK`].
 pub(super) async fn admitted_after(client: &Client, entry: &Entry, within: Duration) -> FencingToken {
     let give_up = now() + within + SLACK;
     loop {

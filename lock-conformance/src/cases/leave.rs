@@ -1,4 +1,4 @@
-//! Leaving: an entry that has left never comes back, and a release says what it knows.
+//! Leaving: an entry that has left never comes back, and a release reports exactly what is known.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ macro_rules! leave_cases {
 
 pub(super) const CASES: &[CaseTest] = leave_cases!(list);
 
-/// The verbs themselves: whatever the store answers, the entry is not there.
+/// By direct calls of the verbs: whatever the store answers, the entry is not in the queue.
 pub(super) async fn a_create_that_arrives_after_its_leave_finds_a_tombstone(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("door");
@@ -66,14 +66,14 @@ pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_co
     sending.next(Verb::Enter, Fault::InFlight(gate.clone()));
     let lock = mutex(&client, &name);
     tokio::select! {
-        granted = lock.acquire() => panic!("the request did not arrive, and was answered: {granted:?}"),
+        granted = lock.acquire() => panic!("the request was answered before it arrived: {granted:?}"),
         () = gate.reached() => {}
     }
     soon("the clean-up", client.locks.close(SLACK)).await.unwrap();
     assert_eq!(arriving.calls(Verb::Enter), 0, "the request was not held up");
     gate.open();
     eventually("the arrival of the request", SLACK, async || arriving.calls(Verb::Enter) == 1).await;
-    // It must never be there: neither now, nor when the request has been carried out.
+    // The entry must never exist: neither now, nor after the request was carried out.
     let seen = mutex(&other, &name);
     for _ in 0..20 {
         assert_eq!(queue(&seen).await, [], "an entry that had left came back");
@@ -110,7 +110,7 @@ pub(super) async fn a_release_whose_first_answer_was_lost_was_a_release(env: Tes
         freed(&mutex(&other, &name)).await;
     }
 
-    // And where there was nothing to leave any more, it is not called a release.
+    // And if there was no entry left to remove, the result is no release.
     let guard = take_free(&lock).await;
     let evicted = LockName::new(&name).unwrap();
     other.backend.operator().evict(&evicted, guard.entry_id()).await.unwrap();

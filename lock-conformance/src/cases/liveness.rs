@@ -50,10 +50,10 @@ macro_rules! liveness_cases {
 
 pub(super) const CASES: &[CaseTest] = liveness_cases!(list);
 
-/// Of those that die: long enough for a holder to stay alive on a busy machine.
+/// The ttl of clients that crash: long enough for a holder to be renewed on a busy machine.
 const TTL: Duration = Duration::from_millis(1500);
 
-/// Waits in a task of its own, and returns when that is seen in the queue as entry number `len`.
+/// Waits for the lock in a new task, and returns when the waiter is in the queue as entry number `len`.
 async fn waiting(client: &Client, name: &str, options: &AcquireOptions, len: usize) -> JoinHandle<Guard> {
     let lock = client.mutex(name).with_options(options.clone());
     let task = tokio::spawn(async move { lock.acquire().await.unwrap() });
@@ -66,7 +66,7 @@ pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(env: TestEnv
     let mut holder = env.process().await;
     let token = holder.acquire(&name, Side::Mutex, &env.options().ttl(TTL)).await;
     let waiter = waiting(&client, &name, &env.options(), 2).await;
-    // Long enough that it must have been renewed.
+    // Long enough that the lease must have been renewed.
     tokio::time::sleep(TTL * 3 / 2).await;
     assert!(!waiter.is_finished(), "the lock was granted while its holder lived");
     holder.kill().await;
@@ -100,7 +100,7 @@ pub(super) async fn a_killed_head_of_the_queue_is_passed_over(env: TestEnv) {
     await_queue(&client, &name, 2).await;
     let next = waiting(&client, &name, &env.options(), 3).await;
     doomed.kill().await;
-    // It may be handed to the dead one first: then it is free when that lease ends.
+    // The lock may be handed to the dead waiter first: then it is free when the lease of that waiter ends.
     guard.release().await.unwrap().confirmed().unwrap();
     let guard = within("the waiter behind the dead head", TTL + SLACK, next).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
@@ -114,7 +114,7 @@ fn acquire(name: &str, options: &AcquireOptions) -> Command {
 pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("middle");
-    // A place that stays behind would not be gone before it is missed.
+    // The ttl is so long that a place that stayed behind would be noticed.
     let options = env.options();
     let holder = one.mutex(&name).acquire().await.unwrap();
     let head = waiting(&one, &name, &options, 2).await;
@@ -136,7 +136,7 @@ pub(super) async fn hand_overs_by_the_thousand_lose_nobody(env: TestEnv) {
     const CLIENTS: usize = 4;
     let rounds = volume(1_000, 10_000) / CLIENTS;
     let (name, section) = (env.name("relay"), Critical::new(1));
-    // A hand-over that is lost would be noticed when somebody looks or some lease ends, which is too late to be missed.
+    // A lost hand-off would only be made up for when a waiter looks or a lease ends, which is too late for this case to pass.
     let options = env.options();
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
@@ -174,7 +174,7 @@ async fn restart(env: &TestEnv, data: Data) {
     let head = waiting(&two, &name, &options, 2).await;
     let last = waiting(&one, &name, &options, 3).await;
     env.server().kill().await.unwrap();
-    // Long enough that a waiter asks in vain.
+    // Long enough that a waiter's requests fail.
     tokio::time::sleep(Duration::from_millis(200)).await;
     env.server().start(data).await.unwrap();
     if data == Data::Kept {
@@ -208,7 +208,7 @@ pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(env: TestEnv) {
         assert!(took >= wait && waited >= wait, "a wait of {wait:?} ended after {took:?}");
         assert!(took < wait + SLACK, "a wait of {wait:?} ended after {took:?}");
         assert_eq!(found.as_str(), name);
-        // A short wait may be over before the store has answered.
+        // A short wait may end before the store has answered.
         if wait > Duration::from_secs(1) {
             assert_eq!(ahead, Some(1));
             assert_eq!(holder, Some(Holder::Ours { label: Some("the holder".to_owned()) }));
@@ -251,14 +251,14 @@ pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(env: TestEn
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// With a ttl so long that nobody looks again before the case has failed.
+/// The ttl is so long that no waiter looks again before the case has failed.
 pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(env: TestEnv) {
     let (holder, (waiter, faults)) = (env.client().await, faulty(&env).await);
     let (name, gate) = (env.name("between"), Gate::new());
     let guard = take_free(&mutex(&holder, &name)).await;
     faults.next(Verb::Enter, Fault::HoldReply(gate.clone()));
     let task = waiting(&waiter, &name, &long(), 2).await;
-    // It was told to wait, and has not heard it yet.
+    // The store has answered that it has to wait, but the answer has not arrived yet.
     gate.reached().await;
     guard.release().await.unwrap().confirmed().unwrap();
     gate.open();
@@ -285,7 +285,7 @@ pub(super) async fn a_dead_holder_is_noticed_without_hints_before_the_ttl_of_the
     let name = env.name("deaf");
     let mut holder = env.process().await;
     holder.acquire(&name, Side::Mutex, &env.options().ttl(TTL)).await;
-    // Its own lease makes it look only every 40 s: what counts is when the lease of the holder ends.
+    // Its own lease makes it look only every 40 s, so it has to look when the lease of the holder ends.
     let task = waiting(&deaf, &name, &env.options(), 2).await;
     holder.kill().await;
     let guard = within("the end of the holder's lease", TTL + SLACK, task).await.unwrap();
@@ -300,7 +300,7 @@ pub(super) async fn waiters_go_on_when_their_notifications_are_cut(env: TestEnv)
         let guard = holder.mutex(&name).acquire().await.unwrap();
         let task = waiting(&waiter, &name, &often, 2).await;
         env.server().cut_notifications().await.unwrap();
-        // While the hint has no way to go.
+        // Released while hints cannot be delivered.
         guard.release().await.unwrap().confirmed().unwrap();
         let guard = within("a look at the queue", often.ttl / 3 + SLACK, task).await.unwrap();
         guard.release().await.unwrap().confirmed().unwrap();

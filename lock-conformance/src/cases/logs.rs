@@ -31,13 +31,13 @@ use crate::{
 /// How many holders there are, and how many waiters.
 const CROWD: usize = 50;
 
-/// How often in a second the backend may try to connect in vain, however many holders and waiters there are; and how often at first, while
-/// the pauses are short.
+/// How many connection attempts per second may fail, however many holders and waiters there are; and how many more at first, while the
+/// pauses are short.
 const CONNECTS_A_SECOND: u64 = 2;
 const CONNECTS_AT_FIRST: u64 = 4;
 
-/// Short, because all of these leases have to end within the case. Long enough to outlast a stall of four seconds, because leases are
-/// renewed at a third of the ttl, and all have to be held when the outage begins.
+/// The ttl is short, because all of these leases have to end within the case. It is long enough to outlast a stall of four seconds, because
+/// leases are renewed at a third of the ttl, and all have to be held when the outage begins.
 const TTL: Duration = Duration::from_secs(6);
 
 /// How often a clean-up is to fail.
@@ -68,8 +68,8 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
 
     log.clear();
     let began = Instant::now();
-    // A machine that stood still may have cost some already: such a loss was told before, or is one of those that are told within a
-    // second. Counted after the log is cleared, so that each that is counted here is lost and told later. On any other machine it is all.
+    // If the machine stood still, some locks may be lost already: such a loss was logged before, or is logged within a second. The locks
+    // are counted after the log is cleared, so each lock that is counted here is lost, and its loss is logged, later. Usually it is all.
     let kept = guards.iter().filter(|guard| guard.is_held()).count();
     assert!(kept > CROWD / 2, "only {kept} of {CROWD} are held before the outage");
     store.is_silent();
@@ -99,12 +99,12 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
         (kept as u64..=CROWD as u64).contains(&lost),
         "each loss counts once: {lost} of {kept} to {CROWD}"
     );
-    assert!(times("store away enter") >= CROWD as u64, "not all who looked in vain are counted");
+    assert!(times("store away enter") >= CROWD as u64, "not all looks that failed are counted");
     drop(guards);
     store.client.locks.close(SLACK * 2).await.unwrap();
 }
 
-/// It is tried for ever, and told the first time, and each time after twice as many tries.
+/// The clean-up is tried for ever. It is logged at the first failure, and then each time after twice as many tries.
 pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: TestEnv) {
     let log = Log::install();
     let (client, faults) = faulty(&env).await;
@@ -114,7 +114,7 @@ pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: 
     drop(guard);
     let tries = || faults.answers(Verb::Leave);
     eventually("the tries to leave", SLACK, || async { tries() >= TRIES }).await;
-    // What came within a second after a line is told when that is over.
+    // Events within a second after a line are logged when that second is over.
     tokio::time::sleep(ms(1500)).await;
     let told: u64 =
         log.told().iter().filter(|(message, _)| message.contains("leave")).map(|(_, told)| told.times).sum();
@@ -125,7 +125,7 @@ pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: 
     freed(&lock).await;
 }
 
-/// A client of a store that goes away: by its wire, or where there is none, by a layer.
+/// A client whose store can go away: by a proxy, or if there is no wire, by a layer.
 struct Away {
     client: Client,
     proxy: Option<Proxy>,
@@ -171,21 +171,21 @@ impl Away {
     }
 }
 
-/// The lines of this process that people are to act on, warnings and errors, by where they come from, what they say, and of which verb.
+/// The warnings and errors that this process has logged, by their source, their message, and the verb.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<BTreeMap<String, Told>>>);
 
-/// How often something was told.
+/// How often something was logged.
 #[derive(Clone, Debug, Default)]
 struct Told {
     lines: u64,
-    /// Of how many things.
+    /// The sum of the events that these lines count.
     times: u64,
     last: String,
 }
 
 impl Log {
-    /// For the rest of the process.
+    /// Installs it for the rest of the process.
     fn install() -> Self {
         let log = Self::default();
         let installed = tracing::subscriber::set_global_default(log.clone());
@@ -220,7 +220,7 @@ impl Subscriber for Log {
         event.record(&mut line);
         let (metadata, Line { times, message, verb }) = (event.metadata(), line);
         let (level, target) = (metadata.level(), metadata.target());
-        // Elsewhere a message has in it what it names: what is written in one place is one message.
+        // Messages of other crates contain names and addresses: all lines of one place in the source count as one message.
         let said = match (target, metadata.file(), metadata.line()) {
             ("distlock", ..) => format!("{message} {verb}"),
             (_, Some(file), Some(line)) => format!("{file}:{line}"),
@@ -246,7 +246,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// What is read of a line.
+/// The fields of a line that are read.
 #[derive(Default)]
 struct Line {
     times: u64,

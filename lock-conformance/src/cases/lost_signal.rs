@@ -1,4 +1,4 @@
-//! When a guard says that its lock is lost, and when not.
+//! When a guard reports that its lock is lost, and when it does not.
 
 use std::{pin::pin, time::Duration};
 
@@ -37,7 +37,7 @@ macro_rules! lost_signal_cases {
 
 pub(super) const CASES: &[CaseTest] = lost_signal_cases!(list);
 
-/// Not before it, and while nobody polls anything but the signal.
+/// The signal does not come before the deadline, and comes although nothing but the signal is polled.
 pub(super) async fn the_signal_comes_at_the_deadline(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -52,7 +52,7 @@ pub(super) async fn the_signal_comes_at_the_deadline(env: TestEnv) {
     assert_free(&client, &name).await;
 }
 
-/// That it comes by a look at the store, and not by the end of all proofs, is seen by its reason.
+/// The reason of the loss shows that a request found it, and that it was not the deadline.
 pub(super) async fn the_signal_comes_early_when_the_store_has_lost_the_lock(env: TestEnv) {
     stall_tolerant(env, ms(2500), lost_by_the_store).await;
 }
@@ -68,7 +68,7 @@ async fn lost_by_the_store(env: TestEnv, ttl: Duration) {
     assert_lost(guard.release().await);
 }
 
-/// Nobody waits for a renewal, which with this ttl would come much later.
+/// The signal does not wait for a renewal, which with this ttl would come much later.
 pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(env: TestEnv) {
     let (client, operator) = (env.client().await, env.client().await);
     let lock = client.mutex(&env.name("job")).with_options(client.options().ttl(LONG));
@@ -78,10 +78,10 @@ pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(
     assert_eq!(soon("the signal", guard.lost()).await, LostReason::Gone);
     let next = soon("the next grant", operator.mutex(guard.name().as_str()).acquire()).await.unwrap();
     assert_lost(guard.release().await);
-    assert!(next.is_held(), "the release of a lost lock took somebody else's");
+    assert!(next.is_held(), "the release of a lost lock took that of the next holder");
 }
 
-/// Even while renewals succeed again, and when another lock of the name comes and goes.
+/// It stays even when renewals succeed again, and when another client takes and releases the name.
 pub(super) async fn a_loss_stays_and_is_told_again_and_again(env: TestEnv) {
     let (client, faults) = faulty(&env).await;
     let name = env.name("job");
@@ -102,7 +102,7 @@ pub(super) async fn a_loss_stays_and_is_told_again_and_again(env: TestEnv) {
     assert_eq!(guard.hold().lost().now_or_never(), Some(LostReason::Expired));
 }
 
-/// In tasks, in clones, on a thread without a runtime of its own; and one that stops listening disturbs nobody.
+/// Listeners are in tasks, in clones, and on a thread without a runtime; one that stops listening disturbs no other.
 pub(super) async fn every_listener_hears_it_also_those_who_come_late(env: TestEnv) {
     let client = env.client().await;
     let options = client.options().ttl(ms(500)).renew(false);
@@ -124,7 +124,7 @@ pub(super) async fn every_listener_hears_it_also_those_who_come_late(env: TestEn
     assert_eq!(signal.now_or_never(), Some(LostReason::Expired), "the guard is gone, the loss is not");
 }
 
-/// Neither after a release nor after a drop, even when the deadline that it had is long over.
+/// There is no signal after a release or a drop, even long after the former deadline.
 pub(super) async fn a_release_gives_no_signal(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -143,14 +143,14 @@ pub(super) async fn a_release_gives_no_signal(env: TestEnv) {
             assert_eq!(hold.state(), HoldState::Released);
             assert!(!hold.is_held());
             assert_eq!(hold.remaining(), Duration::ZERO);
-            assert!(hold.lost().now_or_never().is_none(), "a release was told as a loss");
+            assert!(hold.lost().now_or_never().is_none(), "a release was reported as a loss");
         }
     }
     assert!(!listener.is_finished());
     listener.abort();
 }
 
-/// However the holder fails: it crashed, it cannot renew, or it does not want to.
+/// The holder has crashed, or cannot renew, or does not renew on purpose.
 pub(super) async fn the_signal_has_come_when_the_next_is_granted(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
@@ -180,7 +180,7 @@ pub(super) async fn the_signal_has_come_when_the_next_is_granted(env: TestEnv) {
     }
 }
 
-/// It is held past the deadline that it had when the trouble began.
+/// The lock is held beyond the deadline that it had when renewals began to fail.
 pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(env: TestEnv) {
     stall_tolerant(env, ms(3000), suspect_and_well_again).await;
 }
@@ -204,7 +204,7 @@ async fn suspect_and_well_again(env: TestEnv, ttl: Duration) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Though its name is free and its guard is kept.
+/// The guard is kept, and the name is free, but the client does not take the lock again.
 pub(super) async fn a_lost_lock_is_never_taken_again(env: TestEnv) {
     let (client, counted) = faulty(&env).await;
     let (deleted, expired) = (env.name("deleted"), env.name("expired"));
@@ -214,7 +214,7 @@ pub(super) async fn a_lost_lock_is_never_taken_again(env: TestEnv) {
     let entered = counted.calls(Verb::Enter);
     env.server().delete(renewed.name()).await.unwrap();
 
-    // From the loss of each, and for a ttl after that of both.
+    // From the loss of each lock until a ttl after the second loss.
     let mut over = None;
     while over.is_none_or(|end| now() < end) {
         let rows = client.backend.operator().queue(renewed.name()).await.unwrap();
@@ -234,7 +234,7 @@ pub(super) async fn a_lost_lock_is_never_taken_again(env: TestEnv) {
     }
 }
 
-/// No task and no thread: the keeper has ended, and the caller blocks the only runtime.
+/// No task and no thread of the client runs: the keeper has ended, and the caller blocks the only runtime.
 pub(super) async fn a_lock_is_over_at_its_deadline_though_nothing_of_its_client_runs(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");

@@ -32,7 +32,7 @@ macro_rules! process_cases {
 
 pub(super) const CASES: &[CaseTest] = process_cases!(list);
 
-/// As with one runtime for each test of a service: the first one to use a client ends, and others use it.
+/// The first runtime that uses a client ends, and others use the client, as when each test of a service has its own runtime.
 pub(super) async fn a_client_serves_one_runtime_after_the_other(env: TestEnv) {
     let client = env.client().await;
     let lock = mutex(&client, &env.name("runtimes"));
@@ -50,7 +50,7 @@ pub(super) async fn a_client_serves_one_runtime_after_the_other(env: TestEnv) {
             second
         })
         .await;
-        // What one runtime took, another one waits for and gives back.
+        // One runtime takes the lock; another one waits for it and releases it.
         assert!(is_busy(&lock).await);
         let theirs = lock.clone();
         let released = on_a_thread(move || one_thread().block_on(guard.release()));
@@ -91,7 +91,7 @@ pub(super) async fn a_blocked_runtime_stalls_no_other(env: TestEnv) {
     freed(&mutex(&client, &name)).await;
 }
 
-/// On a thread with no runtime at all, which polls and parks.
+/// A thread without any runtime polls the futures, and parks in between.
 pub(super) async fn a_lock_is_taken_and_released_without_a_runtime(env: TestEnv) {
     let client = env.client().await;
     let lock = mutex(&client, &env.name("parked"));

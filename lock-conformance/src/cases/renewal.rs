@@ -56,7 +56,7 @@ macro_rules! renewal_cases {
 
 pub(super) const CASES: &[CaseTest] = renewal_cases!(list);
 
-/// Another client tries to take it all the time.
+/// Another client tries to take the lock all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(env: TestEnv) {
     stall_tolerant(env, ms(2000), held_ten_times_its_ttl).await;
 }
@@ -81,7 +81,7 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
     }
 }
 
-/// Every kind of failure, with a success after each.
+/// Each kind of failure occurs once, and the next renewal succeeds.
 pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(env: TestEnv) {
     stall_tolerant(env, ms(3000), failing_now_and_then).await;
 }
@@ -113,7 +113,7 @@ async fn failing_now_and_then(env: TestEnv, ttl: Duration) {
     assert!(guard.lost().now_or_never().is_none());
 }
 
-/// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
+/// The lock is not lost later, whatever the renewals do, and not earlier: one of them may still succeed.
 pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(env: TestEnv) {
     stall_tolerant(env, ms(1200), lost_at_its_deadline).await;
 }
@@ -135,13 +135,13 @@ async fn lost_at_its_deadline(env: TestEnv, ttl: Duration) {
         assert_eq!(reason, LostReason::Expired);
         safety(now() >= deadline, format_args!("lost {:?} before its deadline", deadline.since(now())));
         safety(!guard.is_held(), "held after the loss was told");
-        // The departure of the lost entry, or the end of its lease, makes room.
+        // The lost entry leaves, or its lease ends, and the next client is admitted.
         let next = within("the next grant", guard.ttl() + SLACK, other.mutex(&name).acquire()).await;
         next.unwrap().release().await.unwrap();
     }
 }
 
-/// The renewals are carried out long before, so that the proof in their answers would still be good.
+/// The renewals are carried out long before the deadline, so that the proof in their answers would still be valid.
 pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(env: TestEnv) {
     let (holder, faults) = faulty(&env).await;
     let other = env.client().await;
@@ -168,7 +168,7 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(env: T
     assert_eq!(guard.remaining(), Duration::ZERO);
 }
 
-/// The only thread of the runtime that took the lock does something else for three times the ttl.
+/// The only thread of the runtime that took the lock is busy for three times the ttl.
 pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(env: TestEnv) {
     stall_tolerant(env, ms(3000), renewed_while_blocked).await;
 }
@@ -197,7 +197,7 @@ async fn renewed_while_blocked(env: TestEnv, ttl: Duration) {
             safety(busy || !hold.is_held(), "granted to others while it is held");
             tokio::time::sleep(ms(20)).await;
         }
-        // At once, and not when the runtime is no longer blocked: what it was lost by is near.
+        // It ended by the release, and was not lost while the runtime was blocked.
         assert_eq!(hold.state(), HoldState::Released);
     };
     futures_util::future::join(blocked, watched).await;

@@ -53,8 +53,8 @@ pub(super) const CASES: &[CaseTest] = resources_cases!(list);
 /// The group of the cases that run in their own process.
 pub(crate) const GROUP: &str = "resources";
 
-/// How many locks are taken at least, without the first round: `ACQUISITIONS`, or a thousand. The allowance for each is the same for any
-/// number.
+/// How many locks are taken at least, not counting the first round: `ACQUISITIONS`, or a thousand. The allowance for each lock does not
+/// depend on the number.
 fn acquisitions() -> u64 {
     let Ok(text) = env::var("ACQUISITIONS") else { return volume(1_000, 10_000) };
     text.parse().unwrap_or_else(|_| panic!("ACQUISITIONS is a number, not {text:?}"))
@@ -82,7 +82,7 @@ pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(env
             held.release().await.unwrap();
         }
     }
-    // Where nobody is told of an eviction, the first renewal finds it.
+    // On a store without alarms, the first renewal finds the eviction.
     let evicted = take_free(&lock("evicted").with_options(lasting())).await;
     let left_to_tasks = lock("left to tasks");
     let held = take_free(&left_to_tasks).await;
@@ -101,7 +101,7 @@ pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(env
     });
 }
 
-/// Four tasks, each of which takes one lock after the other: one for each way of holding a name.
+/// Four tasks, one for each way of holding a name, take one lock after the other.
 pub(super) async fn acquisitions_leave_nothing_behind(env: TestEnv) {
     let client = env.client().await;
     let each = acquisitions() / WINDOWS as u64;
@@ -150,13 +150,13 @@ pub(super) async fn names_leave_nothing_behind_but_their_counters(env: TestEnv) 
     let names = windows as u64 * each;
     assert!(kept <= names, "{kept} counters for {names} names");
     let names = client.backend.operator().list(&env.name("")).await.unwrap();
-    assert_eq!(names, [], "names of which nobody wants anything");
+    assert_eq!(names, [], "names without any entry");
 }
 
-/// Turns that were waited for, waits that ended in an error, and waits that were dropped.
+/// Waits that end in a grant, waits that end in an error, and waits that are dropped.
 pub(super) async fn waiting_leaves_no_subscription_behind(env: TestEnv) {
     const AT_ONCE: usize = 20;
-    // Some clients keep the id of a waiter that gave up for a minute, which is little beside the allowance of all turns.
+    // Some clients keep the id of a waiter that gave up for a minute. That is little compared with the allowance for all waits.
     let (turns, rounds) = volume((150, 1), (500, 5));
     let client = env.client().await;
     let lock = mutex(&client, &env.name("job"));
@@ -187,7 +187,7 @@ pub(super) async fn waiting_leaves_no_subscription_behind(env: TestEnv) {
     .await;
 }
 
-/// Locks of several ttls, of which some are given back, some dropped, and some waited for.
+/// Locks of several ttls: some are released, some dropped, and some waited for.
 pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_behind(env: TestEnv) {
     let clients = join_all((0..4).map(|_| env.client())).await;
     let name = env.name("job");
@@ -198,7 +198,7 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
             async move { take(&lock).await.release().await.unwrap() }
         });
         queue_of(2, &client.mutex(&format!("{name}/1"))).await;
-        assert!(footprint(&env).await.queues >= 3, "client {i} holds three locks, and nothing is seen of it");
+        assert!(footprint(&env).await.queues >= 3, "client {i} holds three locks, and fewer queues show");
         let mut held = held.into_iter();
         held.next().unwrap().release().await.unwrap();
         drop(held);
@@ -212,7 +212,7 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
         if left.is_of_nobody() {
             break;
         }
-        assert!(Instant::now() < end_time, "clients that are gone have this at the server: {left:?}");
+        assert!(Instant::now() < end_time, "clients that are gone left this at the server: {left:?}");
         tokio::time::sleep(ms(5)).await;
     }
 }
@@ -222,7 +222,7 @@ async fn hold_for(client: &Client, name: &str, i: u32) -> Guard {
     client.mutex(&format!("{name}/{i}")).acquire_with(&options).await.unwrap()
 }
 
-/// Its process may end as soon as that is done, and then nobody gives anything back.
+/// The process may end right after the close, so the close has to end the sessions.
 pub(super) async fn a_client_that_was_closed_has_no_session_left(env: TestEnv) {
     let client = env.client().await;
     let shared = mutex(&client, &env.name("renewed"));
@@ -260,7 +260,7 @@ pub(super) async fn the_threads_and_files_of_a_client_go_with_it(env: TestEnv) {
     }
 }
 
-/// Whatever a client opens is opened: for commands of this runtime, for those of the keeper, and for hints.
+/// Makes the client open all its connections: for commands on this runtime, for those of the keeper, and for hints.
 async fn use_and_drop(env: &TestEnv) {
     let client = env.client().await;
     let started = Usage::now().expect("it is looked at only where it is known");

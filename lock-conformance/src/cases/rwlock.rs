@@ -28,7 +28,7 @@ macro_rules! rwlock_cases {
 
 pub(super) const CASES: &[CaseTest] = rwlock_cases!(list);
 
-/// All at the same time, from several clients, and twice from one.
+/// Several clients read at the same time, and one of them twice.
 pub(super) async fn readers_share_a_lock(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("shared");
@@ -42,7 +42,7 @@ pub(super) async fn readers_share_a_lock(env: TestEnv) {
     assert_eq!(rows.iter().filter(|row| row.admitted).count(), 3, "{rows:?}");
 }
 
-/// In both directions, and against another writer.
+/// A writer excludes readers, readers exclude a writer, and a writer excludes another writer.
 pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("written");
@@ -61,14 +61,14 @@ pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(en
     drop(take_free(&writer(&two, &name)).await);
 }
 
-/// Readers overlap without end; those who come after the writer stand behind it.
+/// There is always a reader, but readers that come after the writer wait behind it.
 pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(env: TestEnv) {
     let (readers, writing) = (env.client().await, env.client().await);
     let name = env.name("stream");
     let mut reading = take_free(&reader(&readers, &name)).await;
     let lock = reader(&readers, &name);
     let stream = tokio::spawn(async move {
-        // The next one comes in before the last one goes, for as long as readers are let in.
+        // The next reader is admitted before the last one leaves, as long as readers are admitted.
         while let Some(next) = lock.try_acquire().await.unwrap() {
             reading.release().await.unwrap();
             reading = next;
@@ -89,7 +89,7 @@ pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(env: TestEnv) {
     drop(soon("the turn of the next reader", later).await.unwrap());
 }
 
-/// The writer waits for the lease of the reader that died, and for nothing else.
+/// The writer waits for the end of the dead reader's lease, and for nothing else.
 pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(env: TestEnv) {
     let (mut dying, writing) = (env.process().await, env.client().await);
     let name = env.name("dead reader");
@@ -101,8 +101,8 @@ pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(env: Te
     granted.release().await.unwrap();
 }
 
-/// There is no upgrade: two readers that tried it would wait for each other. A reader that asks for the other side
-/// is told no, and stays a reader.
+/// There is no upgrade: two readers that tried to upgrade would wait for each other. A reader that asks for the other side is refused, and
+/// stays a reader.
 pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("upgrade");
@@ -113,14 +113,14 @@ pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(en
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
     assert!(read.is_held(), "asking for the other side cost the reader its lock");
 
-    // A refused request is in nobody's way.
+    // A refused request leaves no entry that is in the way.
     queue_of(1, &write).await;
     drop(take_free(&reader(&client, &name)).await);
     read.release().await.unwrap();
 }
 
-/// Each reader has a lease of its own: one that ends takes no other with it, and is not kept alive by one either. The
-/// one that lives on came first, or last: what a store keeps for both must not follow the short lease of the other.
+/// Each reader has a lease of its own. A lease that ends does not end another, and another does not keep it alive. The reader that lives on
+/// came first, or last: data that a store keeps for both must not end with the short lease of the other.
 pub(super) async fn the_lease_of_one_reader_is_not_that_of_another(env: TestEnv) {
     let (dying, living, writing) = (env.client().await, env.client().await, env.client().await);
     let names = [env.name("first"), env.name("last")];
@@ -131,7 +131,7 @@ pub(super) async fn the_lease_of_one_reader_is_not_that_of_another(env: TestEnv)
     }
     let last = take_free(&reader(&living, &names[1])).await;
     dying.crash().await;
-    // Long past the end of the short lease, and of whatever goes with it.
+    // Long after the end of the short lease, and of everything that ends with it.
     tokio::time::sleep(dead[1].ttl() * 2).await;
 
     for (name, guard) in names.iter().zip([first, last]) {

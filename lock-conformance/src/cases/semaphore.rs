@@ -27,14 +27,14 @@ macro_rules! semaphore_cases {
 
 pub(super) const CASES: &[CaseTest] = semaphore_cases!(list);
 
-/// As many as there are, and never more, whatever the portions.
+/// All permits can be held, and never more, however large the portions are.
 pub(super) async fn all_permits_can_be_held_and_never_more(env: TestEnv) {
     const LIMIT: u32 = 3;
     let clients = [env.client().await, env.client().await, env.client().await];
     let name = env.name("permits");
     let one = permits(&clients[0], &name, 1, LIMIT);
     let all = [take_free(&one).await, take_free(&one).await, take_free(&one).await];
-    assert!(is_busy(&one).await, "one more than there are was given out");
+    assert!(is_busy(&one).await, "a permit beyond the limit was granted");
     drop(all);
 
     let inside = Critical::new(LIMIT);
@@ -54,18 +54,18 @@ pub(super) async fn all_permits_can_be_held_and_never_more(env: TestEnv) {
         }));
     }
     for contender in contenders {
-        soon("all rounds", contender).await.expect("nobody held too many");
+        soon("all rounds", contender).await.expect("the limit held");
     }
 }
 
-/// All of a portion, after its lease.
+/// All permits of a portion come back when its lease ends.
 pub(super) async fn the_permits_of_a_dead_holder_come_back(env: TestEnv) {
     let (mut dying, living) = (env.process().await, env.client().await);
     let name = env.name("returned");
     dying.acquire(&name, Side::Permits { permits: 2, limit: 3 }, &brief()).await;
     let kept = take_free(&permits(&living, &name, 1, 3)).await;
     let two = permits(&living, &name, 2, 3);
-    assert!(is_busy(&two).await, "permits that are held were given out");
+    assert!(is_busy(&two).await, "permits that are held were granted");
     dying.kill().await;
     let granted = within("the permits of the dead", brief().ttl + SLACK, two.acquire()).await.unwrap();
     assert!(is_busy(&permits(&living, &name, 1, 3)).await, "more permits came back than were taken");
@@ -86,7 +86,7 @@ pub(super) async fn a_portion_is_granted_whole_or_not_at_all(env: TestEnv) {
     assert_eq!(rows.iter().map(|row| row.admitted).collect::<Vec<_>>(), [true, false], "{rows:?}");
     second.release().await.unwrap();
     let guard = soon("the grant", waiting).await.unwrap().unwrap();
-    assert!(is_busy(&single).await, "one of three permits that are held was given out again");
+    assert!(is_busy(&single).await, "one of three permits that are held was granted again");
     guard.release().await.unwrap();
 
     let inside = Critical::new(3);
@@ -122,7 +122,7 @@ pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(env: Te
             assert!(!error.is_transient(), "{error:?}");
         }
     }
-    assert_eq!(queue(&permits(&one, &name, 1, 2)).await.len(), 1, "what was refused stands in the queue");
+    assert_eq!(queue(&permits(&one, &name, 1, 2)).await.len(), 1, "the refused claim is in the queue");
     held.release().await.unwrap();
     drop(take_free(&permits(&two, &name, 3, 3)).await);
 }
@@ -142,7 +142,7 @@ pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(env: TestEnv)
         absent(&client, &stranger, creates).await;
     }
     let busy = backend.enter(&three, Step::Create, WaitMode::Try).await;
-    assert!(matches!(busy, Ok(Standing::Busy)), "a stranger freed a permit: {busy:?}");
+    assert!(matches!(busy, Ok(Standing::Busy)), "an entry that never entered freed a permit: {busy:?}");
 
     assert_eq!(backend.leave(&one, Creates::Answered).await.unwrap(), Departure::Left);
     let standing = backend.enter(&three, Step::Create, WaitMode::Queue).await;
@@ -150,5 +150,5 @@ pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(env: TestEnv)
     absent(&client, &one, Creates::Answered).await;
     let late = client.entry(&name, claim, LONG);
     let busy = backend.enter(&late, Step::Create, WaitMode::Try).await;
-    assert!(matches!(busy, Ok(Standing::Busy)), "to leave twice freed a permit of somebody else: {busy:?}");
+    assert!(matches!(busy, Ok(Standing::Busy)), "leaving twice freed the permit of another entry: {busy:?}");
 }

@@ -75,7 +75,7 @@ mod tests {
 
     const TTL: Duration = ms(1000);
 
-    /// A stall of this length, that ended so long before it is asked for.
+    /// A stall of this length that ended this long before the query.
     struct Saw {
         lasted: Duration,
         before: Duration,
@@ -96,7 +96,7 @@ mod tests {
 
     const STALLED: Saw = Saw { lasted: ms(300), before: ms(100) };
 
-    /// Runs a scenario that gets the number of the attempt, and gives what became of it, and its excuses.
+    /// Runs a scenario, which gets the number of the attempt. Returns the failure, if any, and the excuses.
     fn run<F: Future<Output = ()>>(
         detector: &dyn StallSource,
         ttl: Duration,
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((failure.as_deref(), excuses.len()), (Some("lost in attempt 1"), 1));
     }
 
-    /// Also in a task of its own, whose panic is told by another one.
+    /// This also holds in a separate task whose panic another task reports.
     #[test]
     fn a_broken_promise_of_safety_is_never_excused() {
         let granted_twice = async |_| safety(false, "granted to others while it is held");
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(excuses, [""; 0]);
     }
 
-    /// Only the detector is asked, and it saw nothing.
+    /// Only the detector decides, and it saw no stall.
     #[test]
     fn a_store_that_is_slow_excuses_nothing() {
         struct Calm;

@@ -27,8 +27,8 @@ pub(super) fn brief() -> AcquireOptions {
     AcquireOptions::new().ttl(Duration::from_millis(1200))
 }
 
-/// Options with a ttl that a case can wait for, and that is renewed in time even where every step of a renewal waits for a core:
-/// for locks that a case holds for longer than that.
+/// Options with a ttl that a case can wait for, and that is renewed in time even if every step of a renewal waits for a core. They are for
+/// locks that a case holds for longer than the ttl.
 pub(super) fn lasting() -> AcquireOptions {
     AcquireOptions::new().ttl(Duration::from_secs(3))
 }
@@ -53,7 +53,7 @@ pub(super) fn permits(client: &Client, name: &str, permits: u32, limit: u32) -> 
     client.semaphore(name, limit).permits(permits).unwrap().with_options(long())
 }
 
-/// Takes a lock that is free soon.
+/// Acquires a lock that becomes free soon.
 pub(super) async fn take(lock: &dyn DistributedLock) -> Guard {
     soon("the grant", lock.acquire()).await.unwrap()
 }
@@ -81,7 +81,7 @@ pub(super) async fn queue(lock: &dyn DistributedLock) -> Vec<QueueRow> {
     lock.queue().await.unwrap()
 }
 
-/// Waits until `len` entries stand in the queue, holders included, and shows them.
+/// Waits until `len` entries are in the queue, holders included, and returns them.
 pub(super) async fn queue_of(len: usize, lock: &dyn DistributedLock) -> Vec<QueueRow> {
     soon(&format!("{len} entries in the queue of `{}`", lock.name()), async {
         loop {
@@ -98,7 +98,7 @@ pub(super) async fn queue_of(len: usize, lock: &dyn DistributedLock) -> Vec<Queu
 /// Waits until the queue is empty, and checks that the lock can be taken then.
 pub(super) async fn freed(lock: &dyn DistributedLock) {
     queue_of(0, lock).await;
-    // A request of an attempt that was dropped may have been on its way all the time: then the keeper leaves for it.
+    // A request of an attempt that was dropped may still have been in flight: then the keeper removes its entry.
     let free = soon("a free lock", async {
         loop {
             if let Some(guard) = lock.try_acquire().await.unwrap() {
@@ -110,8 +110,8 @@ pub(super) async fn freed(lock: &dyn DistributedLock) {
     free.await.release().await.unwrap();
 }
 
-/// Leaves until the store says that the entry is not there. A leave that the backend had to send twice, because nobody answered
-/// the first one in time, may say `Left` of an entry that was not there (PR10).
+/// Leaves until the store reports that there is no such entry. If the backend had to send a leave twice, because the first one was not
+/// answered in time, the result may be `Left` although there was no entry (PR10).
 pub(super) async fn absent(client: &Client, entry: &Entry, creates: Creates) {
     eventually("an entry that is not there", SLACK, async || {
         client.backend.leave(entry, creates).await.unwrap() == Departure::Absent
@@ -119,7 +119,7 @@ pub(super) async fn absent(client: &Client, entry: &Entry, creates: Creates) {
     .await;
 }
 
-/// A release that the store did not confirm: the longest time until the lock is free, and why.
+/// The parts of a release that the store did not confirm: the longest time until the lock is free, and the cause.
 pub(super) fn pending(released: Result<Released, Error>) -> (Option<Duration>, BackendError) {
     match released {
         Ok(Released::Pending { free_within, cause, .. }) => (free_within, cause),
@@ -127,7 +127,7 @@ pub(super) fn pending(released: Result<Released, Error>) -> (Option<Duration>, B
     }
 }
 
-/// A release that came too late.
+/// Checks that a release came too late.
 pub(super) fn assert_lost(released: Result<Released, Error>) {
     match released {
         Err(error @ Error::Lost { .. }) => assert!(!error.is_transient(), "{error}"),
@@ -135,7 +135,7 @@ pub(super) fn assert_lost(released: Result<Released, Error>) {
     }
 }
 
-/// The error of something that must not work.
+/// The error of an operation that must fail.
 pub(super) fn refused<T>(result: Result<T, Error>) -> Error {
     match result {
         Ok(_) => panic!("it was not refused"),
@@ -143,14 +143,14 @@ pub(super) fn refused<T>(result: Result<T, Error>) -> Error {
     }
 }
 
-/// Runs what may block on a thread of its own, which has no runtime. If it panics there, so does the caller.
+/// Runs work that may block on a separate thread without a runtime. If it panics there, so does the caller.
 pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // Nobody waits any more if the case has failed meanwhile.
+        // If the case has failed meanwhile, no task receives the result.
         let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
     });
-    let result = result.await.expect("the thread says how it ended");
+    let result = result.await.expect("the thread sends its result");
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 

@@ -1,4 +1,4 @@
-//! [`Checkout`]: the scripts of this repository among programs that only pretend.
+//! [`Checkout`]: the scripts of this repository with fake programs around them.
 
 use std::{
     fs,
@@ -8,13 +8,13 @@ use std::{
 
 use lock_conformance::copy_program;
 
-/// A checkout with some real scripts, in which all that they call only pretends.
+/// A checkout with some real scripts, in which all programs that they call are fakes.
 pub(crate) struct Checkout(pub(crate) PathBuf);
 
 impl Checkout {
     pub(crate) fn new(name: &str, scripts: &[&str]) -> Self {
         let checkout = Self(folder(name));
-        // The gate looks for space to build from nothing where there is no such folder.
+        // Without this folder, the gate requires enough space for a build from scratch.
         for folder in ["bin", "scripts/etcd", "target/debug"] {
             fs::create_dir_all(checkout.0.join(folder)).unwrap();
         }
@@ -35,7 +35,7 @@ impl Checkout {
         checkout
     }
 
-    /// A program that notes that it was called, and with what.
+    /// A program that records its calls and their arguments.
     pub(crate) fn pretends(&self, program: &str, script: &str) {
         let name = program.trim_start_matches("scripts/").trim_start_matches("bin/");
         write_program(&self.0.join(program), &format!("echo \"{name} $*\" >>\"$CALLS\"\n{script}"));
@@ -43,7 +43,7 @@ impl Checkout {
 
     pub(crate) fn run(&self, script: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(self.0.join("scripts").join(script));
-        // No tool that happens to be installed here.
+        // Without tools that happen to be installed here.
         command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", self.0.join("bin").display()));
         command.env("CALLS", self.0.join("calls")).env("CARGO_TARGET_DIR", self.0.join("target"));
         let from_the_gate = ["PROGRAMS_AT_ONCE", "CROWDS_AT_ONCE", "RUST_TEST_THREADS"];
@@ -94,7 +94,7 @@ pub(crate) fn write_program(path: &Path, script: &str) -> PathBuf {
 /// An empty folder.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts").join(name);
-    // What an earlier run left, if there was one.
+    // A leftover of an earlier run.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder

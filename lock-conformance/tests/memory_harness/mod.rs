@@ -16,7 +16,8 @@ use self::{
     subscriptions::Subscriptions,
 };
 
-/// A store in this process, which may only say that it cuts notifications. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
+/// A store in this process. `CUTS` says whether it really cuts notifications, or only claims to. To kill a client is to stop its keeper
+/// without clean-up; to delete a lock is to evict all its entries.
 #[derive(Debug)]
 pub(crate) struct MemoryHarness<const CUTS: bool = true>(Memory, Subscriptions);
 
@@ -68,7 +69,7 @@ impl<const CUTS: bool> ServerControl for MemoryHarness<CUTS> {
         Ok(())
     }
 
-    /// It keeps nothing that it could do without.
+    /// It keeps no data that it could forget.
     async fn forget(&self) -> Control {
         Ok(())
     }

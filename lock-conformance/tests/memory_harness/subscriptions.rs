@@ -1,4 +1,4 @@
-//! [`Subscriptions`]: what hints of a store come by that clients are connected to.
+//! [`Subscriptions`]: the subscriptions to hints of clients that are connected to a store.
 
 use std::{
     mem,
@@ -13,14 +13,14 @@ use futures_util::{StreamExt, stream};
 use lock_conformance::Layer;
 use lock_core::{Backend, BackendError, Entry, Hint, Standing, Step, WaitMode};
 
-/// In memory hints go from hand to hand, with nothing in between that could break. So this does what breaks: once it is
-/// [cut](Self::cut), the next hint on each stream that was there before is lost. Then there is a new subscription, and with it
-/// the hint that every waiter has to look again (PR14). No clock decides how long it is away.
+/// In memory, hints are delivered directly, with no connection that could break. This layer simulates one: after a [cut](Self::cut), the next
+/// hint on each existing stream is lost. Then there is a new subscription, and with it the hint that every waiter has to look again (PR14). The
+/// duration of the outage does not depend on a clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions(Arc<AtomicU64>);
 
 impl Subscriptions {
-    /// Breaks all that are there.
+    /// Breaks all existing subscriptions.
     pub(crate) fn cut(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -35,7 +35,7 @@ impl Layer for Subscriptions {
         step: Step,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        // Before the standing is judged, as the hints themselves (C6).
+        // Subscribed before the standing is judged, like the hints themselves (C6).
         let (cuts, mut seen) = (Arc::clone(&self.0), self.0.load(Ordering::SeqCst));
         let mut standing = store.enter(entry, step, wait).await?;
         if let Standing::Waiting { hints, .. } = &mut standing {

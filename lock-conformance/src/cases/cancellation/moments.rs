@@ -26,7 +26,7 @@ pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(env: T
     drop(guard.extend());
     assert_eq!(faulty.calls(Verb::Renew), 0, "a future that was never polled asked the store");
     assert!(guard.is_held());
-    // It owns the guard: dropping the future drops the guard.
+    // The future owns the guard: dropping the future drops the guard.
     drop(guard.release());
     freed(&lock).await;
 }
@@ -55,7 +55,7 @@ pub(in crate::cases) async fn a_grant_that_nobody_collects_goes_to_the_next(env:
     assert!(guard.is_held());
 }
 
-/// In a `select!` whose other branch is ready at the same time as the grant, give or take a little.
+/// In a `select!`, the other branch becomes ready at about the same time as the grant.
 pub(in crate::cases) async fn an_acquisition_that_loses_a_race_leaves_nothing_behind(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("race");
@@ -112,7 +112,7 @@ pub(in crate::cases) async fn a_grant_whose_answer_comes_too_late_is_given_back(
     freed(&mutex(&other, &name)).await;
 }
 
-/// In the middle of the queue: those before and behind keep their places, and their turn comes.
+/// In the middle of the queue: the waiters ahead and behind keep their places, and their turn comes.
 pub(in crate::cases) async fn a_cancelled_waiter_leaves_the_queue_at_once(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("middle");

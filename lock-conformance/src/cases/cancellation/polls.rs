@@ -16,7 +16,7 @@ const MOST: usize = 100;
 /// The future is dropped at once, or when an unread answer may have arrived.
 const DROPPED_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
 
-/// A client whose futures can be dropped in the middle of every request, however near the store is. At that time `enter` and `renew`
+/// A client whose futures can be dropped in the middle of every request, however fast the store is. At that time `enter` and `renew`
 /// have arrived at the store, and `leave` has not.
 async fn slow(env: &TestEnv) -> Client {
     const PAUSE: Duration = Duration::from_millis(4);
@@ -60,7 +60,7 @@ pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(env: TestE
             assert!(guard.is_held(), "a renewal that was dropped cost the lock");
             assert_eq!(queue(&lock).await.len(), 1);
         }
-        // Longer than the last renewal of ours reaches.
+        // For longer than our own last renewal lasts.
         tokio::time::sleep(guard.remaining() + Duration::from_millis(50)).await;
         assert!(guard.is_held(), "a renewal that was dropped ended those of the keeper");
         guard.release().await.unwrap().confirmed().unwrap();
@@ -103,7 +103,7 @@ pub(in crate::cases) async fn portions_of_a_semaphore_can_be_dropped_at_every_po
     nothing_is_left_of_waiting(&permits(&holder, &name, 2, 3), &two).await;
 }
 
-/// Drops an attempt at every point: each time the lock is free again, long before a lease would have ended.
+/// Drops an attempt at every point: each time the lock becomes free again, long before a lease would end.
 async fn nothing_is_left_of<A>(lock: &dyn DistributedLock, attempt: impl Fn() -> A)
 where
     A: Future<Output = Guard>,
@@ -148,7 +148,7 @@ async fn nothing_is_left_of_waiting(holder: &dyn DistributedLock, lock: &dyn Dis
     }
 }
 
-/// Polls a future so many times, waits for a while, and drops it.
+/// Polls a future this many times, waits for a short time, and drops it.
 async fn polled_until<T>(polls: usize, pause: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = Box::pin(future);
     let output = polled(polls, future.as_mut()).await;

@@ -42,7 +42,7 @@ pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(en
     let thread = tokio::spawn(on_a_thread(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.spawn(task);
-        // It does not wait for the task, which ends with it.
+        // The runtime does not wait for the task, which ends with it.
         let _ = runtime.block_on(stopped);
     }));
     queue_of(2, &wanted).await;
@@ -53,7 +53,7 @@ pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(en
     theirs.release().await.unwrap();
 }
 
-/// It goes on being renewed, and is released from another runtime.
+/// The lock is still renewed, and is released on another runtime.
 pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("outlives");
@@ -122,7 +122,7 @@ pub(in crate::cases) async fn a_panic_releases_what_it_unwinds(env: TestEnv) {
             granted = theirs.acquire() => drop(granted),
             () = async {
                 queue_of(2, &seen).await;
-                panic!("ordered: beside somebody who waits")
+                panic!("ordered: beside a waiter")
             } => {}
         }
     }))
@@ -139,7 +139,7 @@ async fn hold_one_and_wait(held: Lock, wanted: Lock) {
     panic!("a lock that is held was granted");
 }
 
-/// The same on a runtime of its own.
+/// The same on a separate runtime.
 fn running(held: &Lock, wanted: &Lock) -> (runtime::Runtime, JoinHandle<()>) {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let task = runtime.spawn(hold_one_and_wait(held.clone(), wanted.clone()));

@@ -1,4 +1,4 @@
-//! Entries that are not, not yet, or no longer in the queue exclude nobody and release nothing.
+//! Entries that are not in the queue, not yet or not any more, exclude no client and release nothing.
 
 use std::{
     sync::{
@@ -49,7 +49,7 @@ pub(in crate::cases) async fn a_client_that_does_not_hold_a_lock_cannot_release_
     let name = env.name("kept");
     let guard = holder.mutex(&name).acquire().await.unwrap();
     let ttl = Duration::from_secs(5);
-    // A stranger that never stood in the queue, and a waiter that goes away.
+    // A client that was never in the queue, and a waiter that leaves.
     let stranger = other.entry(&name, Claim::mutex(), ttl);
     for creates in [Creates::Answered, Creates::InDoubt] {
         absent(&other, &stranger, creates).await;
@@ -70,8 +70,8 @@ pub(in crate::cases) async fn a_client_that_does_not_hold_a_lock_cannot_release_
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The first grant comes too late, and then the store says that the place is gone before it is: as one with sessions does
-/// that gave one up which is not revoked yet.
+/// The first grant comes too late. Then the store reports that the place is gone while its entry still exists, as a store with sessions
+/// does that has given up a session which is not revoked yet.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU32);
 
@@ -86,13 +86,13 @@ impl Alter for Hasty {
     }
 }
 
-/// Found by a seed of the simulation: the try that starts over under a fresh id was told that the lock is busy, with the
-/// entry that it had left to the keeper.
+/// The simulation found this: a try that started over under a fresh id was told that the lock is busy, because of its own former entry,
+/// which the keeper had not removed yet.
 pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the_way(env: TestEnv) {
     let client = altered(&env, Arc::new(Hasty::default())).await;
     let name = env.name("itself");
     let granted = soon("an answer to a try", mutex(&client, &name).try_acquire()).await.unwrap();
-    let guard = granted.expect("nobody else is there");
+    let guard = granted.expect("no other client wants it");
     assert_eq!(queue(&mutex(&client, &name)).await.len(), 1);
     guard.release().await.unwrap().confirmed().unwrap();
 }
@@ -109,7 +109,7 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
     assert!(late.token() < guard.token());
     let (late_name, late_id) = (late.name().clone(), late.entry_id());
     assert_lost(late.release().await);
-    // What a release that was under way for long would still send.
+    // What a release that is very late would still send.
     let entry = Entry::new(late_name, late_id, Claim::mutex(), Duration::from_millis(200));
     for creates in [Creates::Answered, Creates::InDoubt] {
         absent(&slow, &entry, creates).await;
@@ -139,7 +139,7 @@ pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_take
     faulty.always(Verb::Enter, late);
     let answer = soon("the end of hopeless tries", slow.mutex(&name).acquire_with(&options)).await;
     assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
-    // A store may keep the one that gave up for longer than its ttl, until the keeper has left for it.
+    // A store may keep the entry of the acquisition that gave up for longer than its ttl, until the keeper has removed it.
     assert_queue_empties(&honest, &name).await;
     let answer = soon("the end of a hopeless try", slow.mutex(&name).try_acquire_with(&options)).await;
     assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
@@ -157,9 +157,9 @@ pub(in crate::cases) async fn a_waiter_whose_lease_has_ended_is_not_admitted(env
     let Standing::Waiting { token, .. } =
         backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap()
     else {
-        panic!("a second one was admitted")
+        panic!("a second entry was admitted")
     };
-    // Nobody enters for it again: its lease ends while the other one holds.
+    // It does not enter again: its lease ends while the other entry holds.
     await_queue(&client, &name, 1).await;
     assert_eq!(backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
     let again = backend.enter(&waiter, Step::Again(token), WaitMode::Queue).await.unwrap();
@@ -188,7 +188,7 @@ pub(in crate::cases) async fn an_entry_that_died_comes_back_as_a_new_one_behind_
     let Standing::Waiting { token: new, .. } =
         backend.enter(&dying, Step::Create, WaitMode::Queue).await.unwrap()
     else {
-        panic!("the dead one was admitted beside the living")
+        panic!("the dead entry was admitted beside the live one")
     };
     assert!(old < taken && taken < new, "{old} {taken} {new}");
     let again = backend.enter(&dying, Step::Again(old), WaitMode::Queue).await.unwrap();

@@ -42,7 +42,7 @@ impl Alter for LateHint {
     }
 }
 
-/// The waiter only looks again.
+/// The hint only makes the waiter look again.
 pub(crate) async fn a_hint_for_a_former_life_grants_nothing(env: TestEnv) {
     let holder = env.client().await;
     let name = env.name("job");
@@ -70,7 +70,7 @@ pub(crate) async fn a_former_life_of_an_entry_does_nothing_to_a_later_one(env: T
     let look = client.backend.enter(&entry, Step::Again(former), WaitMode::Queue).await.unwrap();
     assert!(matches!(look, Standing::Gone), "a look created something: {look:?}");
     let (later, _) = admitted(&client, &entry, Step::Create).await;
-    assert!(later > former, "the token {later} of the later life does not tell it from {former}");
+    assert!(later > former, "the token {later} of the later life is not larger than {former}");
 
     let end_time = lease_end(&client, &entry.name, entry.id).await;
     tokio::time::sleep(GRAIN * 3 / 2).await;
@@ -98,7 +98,7 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
 /// the queue is admitted, and the dead entry stays out.
 pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(env: TestEnv) {
     let firsts = [First::Renews, First::LooksAgain, First::Leaves, First::IsPassed];
-    // A writer's lease is one of many that share what they are kept in, where a mutex may have that for itself.
+    // A writer's lease may share a key with other leases, where that of a mutex has a key of its own.
     let both =
         firsts.into_iter().flat_map(|first| [Claim::mutex(), Claim::writer()].map(|claim| (first, claim)));
     join_all(both.map(|(first, claim)| the_dead_are_out_when(&env, first, claim))).await;
@@ -133,13 +133,13 @@ async fn the_dead_are_out_when(env: &TestEnv, first: First, claim: Claim) {
     assert!(holds.admitted, "{first:?}: {holds:?}");
 }
 
-/// What the dead one does first.
+/// What the client of the dead entry does first.
 #[derive(Clone, Copy, Debug)]
 enum First {
     Renews,
     LooksAgain,
     Leaves,
-    /// Nothing: somebody else does.
+    /// Nothing: another client acts first.
     IsPassed,
 }
 

@@ -1,4 +1,4 @@
-//! Deadlines: what they are counted from, and that they are kept.
+//! Deadlines: when they begin to count, and that the store keeps them.
 
 use std::{
     sync::{
@@ -42,7 +42,7 @@ pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proof
             valid_until.max(first)
         }
         Ok(other) if now() < first => panic!("{other:?} in the middle of the first lease"),
-        // Without its keeper a client may be of no use. What it was promised before stands.
+        // Without its keeper a client may not work any more. What it was promised before still holds.
         Ok(_) | Err(_) => first,
     };
     assert!(promised >= first);
@@ -51,7 +51,7 @@ pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proof
     assert!(now() >= promised, "granted {:?} before the end of what was promised", promised.since(now()));
 }
 
-/// A waiter's second look is lost on its way. It is handed the lock with what is left from the first.
+/// A waiter's second look is lost. It is handed the lock with what is left of the lease from the first look.
 pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost(env: TestEnv) {
     let holder = env.client().await;
     let (client, faults) = faulty(&env).await;
@@ -67,7 +67,7 @@ pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that
     });
     eventually("a second look", SLACK, || async { faults.calls(Verb::Enter) > 1 }).await;
     guard.release().await.unwrap();
-    // Long enough for a hint, which is all that comes through; a store without such hints is asked again.
+    // Long enough for a hint, which is the only message that arrives; a store without such hints is asked again.
     tokio::time::sleep(ms(150)).await;
     faults.heal(Verb::Enter);
     let granted = soon("the grant", waiter).await.unwrap().unwrap();
@@ -75,7 +75,7 @@ pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that
     granted.release().await.unwrap();
 }
 
-/// Neither the lease nor the deadline gets shorter, by both verbs that refresh an entry, with a tenth of its ttl.
+/// Both verbs that refresh an entry are called with a tenth of its ttl: neither the lease nor the deadline gets shorter.
 pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -94,14 +94,14 @@ pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
     let after = lease_end(&other, &entry.name, entry.id).await;
     assert!(after + GRAIN >= end_time, "a shorter look cut {:?}", end_time.since(after));
 
-    // Whatever the store says of it: the name is not free before.
+    // Whatever the store reports, the name is not free before that.
     client.stop();
     let next = other.entry(&name, Claim::mutex(), LONG);
     admitted_after(&other, &next, valid_until.since(now())).await;
     assert!(now() >= valid_until, "granted {:?} before the deadline", valid_until.since(now()));
 }
 
-/// A waiter is admitted, and its client sends nothing any more. It keeps the rest of the lease that it waited with, to the last
+/// A waiter is admitted, but its client sends nothing any more. The entry keeps the rest of the lease that it waited with, to the last
 /// millisecond.
 pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised(env: TestEnv) {
     let (holder, heir, other) = (env.client().await, env.client().await, env.client().await);
@@ -115,7 +115,7 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
     holder.backend.leave(&held, Creates::Answered).await.unwrap();
     let next = other.entry(&name, Claim::mutex(), LONG);
     let later = admitted_after(&other, &next, promised.since(now())).await;
-    assert!(now() >= promised, "granted {:?} before the heir's deadline", promised.since(now()));
+    assert!(now() >= promised, "granted {:?} before the waiter's deadline", promised.since(now()));
     assert!(later > token);
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one(
     queued_behind(&holder, &guard.hold()).await;
     guard.release().await.unwrap();
     let granted = soon("the grant", waiting).await.unwrap().unwrap();
-    assert!(granted.remaining() > short, "it holds with what it waited with: {:?}", granted.remaining());
+    assert!(granted.remaining() > short, "it still has its short lease: {:?}", granted.remaining());
     assert_covered(&holder, &granted.hold(), "granted to a waiter with a shorter lease").await;
     granted.release().await.unwrap();
 }

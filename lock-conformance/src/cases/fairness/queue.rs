@@ -38,7 +38,7 @@ async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, seco
     let name = &head.name;
     let give_up = lease::now() + SLACK;
     loop {
-        assert!(is_busy(&mutex(client, name.as_str())).await, "a stranger passed the queue by a try");
+        assert!(is_busy(&mutex(client, name.as_str())).await, "another client passed the queue by a try");
         let stranger = client.entry(name.as_str(), Claim::mutex(), LONG);
         lease::waiting(client, &stranger, Step::Create).await;
         client.backend.leave(&stranger, Creates::Answered).await.unwrap();
@@ -54,7 +54,7 @@ async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, seco
     }
 }
 
-/// The store says when the holder's lease ends, but a waiter also has to look in time for its own.
+/// The store says when the holder's lease ends, but a waiter also has to look in time to keep its own lease.
 pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("shorter");

@@ -13,10 +13,10 @@ use crate::{
     },
 };
 
-/// From there on a floating-point number has no place for every whole one.
+/// From here on, floating-point numbers cannot represent every integer.
 const TWO_TO_THE_53: u64 = 1 << 53;
 
-/// In every verb, in the queue and in a hint: each is larger than the last, and none is taken for the one beside it.
+/// In every verb, in the queue and in a hint, each token is larger than the last, and none is confused with its neighbour.
 pub(crate) async fn a_token_past_two_to_the_53_is_exact(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// From several clients in turn, also when nobody knows of the name any more; and for each kind of lock.
+/// For each kind of lock, with several clients in turn, also after every client that used the name is gone.
 pub(crate) async fn tokens_grow_across_a_release_and_an_empty_queue(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let (name, shared) = (env.name("job"), env.name("shared"));
@@ -32,7 +32,7 @@ pub(crate) async fn tokens_grow_across_a_release_and_an_empty_queue(env: TestEnv
     }
 }
 
-/// Of a lock whose holder died, and of one whose holder lives and let it end.
+/// One lock ends because its holder died, another because its living holder does not renew it.
 pub(crate) async fn tokens_grow_across_an_expiry(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
@@ -52,7 +52,7 @@ pub(crate) async fn tokens_grow_across_an_expiry(env: TestEnv) {
     }
 }
 
-/// While it is held, and while somebody waits.
+/// The lock is deleted while it is held, and while another client waits.
 pub(crate) async fn tokens_grow_across_a_deletion_by_an_operator(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -69,7 +69,7 @@ pub(crate) async fn tokens_grow_across_a_deletion_by_an_operator(env: TestEnv) {
     }
 }
 
-/// The counter included.
+/// The store loses its counter, too.
 pub(crate) async fn tokens_grow_across_the_loss_of_all_data(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");

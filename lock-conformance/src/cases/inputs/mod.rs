@@ -1,5 +1,4 @@
-//! Names, labels, durations and numbers: what is allowed works to its limits, what is not gets a typed error that says
-//! what to change.
+//! Names, labels, durations and numbers: allowed values work up to their limits, and others get a typed error that says what to change.
 
 mod names;
 mod numbers;

@@ -1,4 +1,4 @@
-//! What may be a name, and that two names never meet.
+//! Which names are allowed, and that no two names share a lock.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     cases::steps::{freed, is_busy, mutex, permits, queue, queue_of, reader, refused, take_free, writer},
 };
 
-/// By every kind of lock.
+/// Every kind of lock refuses it.
 pub(in crate::cases) async fn an_empty_name_is_refused(env: TestEnv) {
     let locks = env.client().await.locks;
     let errors = [refused(locks.mutex("")), refused(locks.rwlock("")), refused(locks.semaphore("", 1))];
@@ -21,7 +21,7 @@ pub(in crate::cases) async fn an_empty_name_is_refused(env: TestEnv) {
     assert_eq!(locks.operator().list("").await.unwrap(), []);
 }
 
-/// What has a meaning in keys, paths, patterns, shells and terminals.
+/// Names with characters that are special in keys, paths, patterns, shells and terminals.
 const SEPARATORS: &[&str] = &[
     "/",
     "//",
@@ -89,7 +89,7 @@ pub(in crate::cases) async fn separators_and_wildcards_mean_nothing_in_a_name(en
     all_work_and_none_meets_another(&env, SEPARATORS).await;
 }
 
-/// Each plane, the borders of what is a character, combining and invisible ones, and both directions of writing.
+/// Names from each plane, at the limits of the valid code points, with combining and invisible characters, and in both writing directions.
 pub(in crate::cases) async fn names_of_every_unicode_plane_work(env: TestEnv) {
     let mut names: Vec<String> = Vec::new();
     for low in [0x0021, 0x4e2d, 0xd7ff, 0xe000, 0xfffd, 0xfffe, 0xffff] {
@@ -122,7 +122,7 @@ pub(in crate::cases) async fn names_of_every_unicode_plane_work(env: TestEnv) {
     all_work_and_none_meets_another(&env, &names).await;
 }
 
-/// Also around the lengths at which a store begins to shorten names, and for names that differ in their last byte.
+/// This includes the lengths at which a store begins to shorten names, and names that differ only in their last byte.
 pub(in crate::cases) async fn a_name_of_four_kib_works_and_a_longer_one_is_refused(env: TestEnv) {
     let mut names = Vec::new();
     for len in [1, 2, 100, 199, 200, 201, 202, 255, 256, 257, 511, 512, 1024, 4094, 4095, LockName::MAX_LEN] {
@@ -241,8 +241,8 @@ pub(in crate::cases) async fn names_are_never_folded_or_normalised(env: TestEnv)
     all_work_and_none_meets_another(&env, &names).await;
 }
 
-/// Takes all names at the same time, with a waiter behind each, so that whatever a store keeps for a name is there;
-/// finds exactly these names again; and gives each back without touching another.
+/// Takes all names at the same time, with a waiter behind each, so that the store has all data that it keeps for a name. Lists exactly these
+/// names, and releases each without touching another.
 async fn all_work_and_none_meets_another(env: &TestEnv, names: &[&str]) {
     let (client, other) = (env.client().await, env.client().await);
     let unique: BTreeSet<&str> = names.iter().copied().collect();
@@ -271,7 +271,7 @@ async fn all_work_and_none_meets_another(env: &TestEnv, names: &[&str]) {
             assert_eq!(
                 queue(&mutex(&client, next)).await.len(),
                 2,
-                "{next:?} lost somebody to {:?}",
+                "{next:?} lost an entry to {:?}",
                 names[i]
             );
         }
@@ -289,7 +289,7 @@ async fn take(client: &Client, name: &str) -> lock_core::Guard {
     guard.unwrap_or_else(|| panic!("{name:?} meets another name"))
 }
 
-/// All that there is, and under each name as a prefix exactly what starts with it.
+/// The list has all names, and with each name as a prefix exactly the names that start with it.
 async fn lists_exactly(client: &Client, names: &BTreeSet<&str>) {
     let operator = client.locks.operator();
     for prefix in std::iter::once("").chain(names.iter().copied()) {
@@ -300,7 +300,7 @@ async fn lists_exactly(client: &Client, names: &BTreeSet<&str>) {
     }
 }
 
-/// What a store keeps for a queue of many holders is kept apart as well.
+/// Data that a store keeps for a queue with many holders does not collide either.
 async fn every_kind_takes(client: &Client, names: &[&str]) {
     let mut guards = Vec::new();
     for (i, name) in names.iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// In the queue, for holder and waiter, and in the error of a wait that ends.
+/// The label is shown in the queue, for holder and waiter, and in the error of a wait that ends.
 pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let labels = [
@@ -69,7 +69,7 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(env:
     assert_eq!(queue(&lock).await, []);
 }
 
-/// No option accepts it, but another program can write it to the store. It is shown cut, at the end of a character.
+/// No option accepts such a label, but another program can write it to the store. It is shown shortened, at a character boundary.
 pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let cut = format!("x{}…", "é".repeat(AcquireOptions::MAX_LABEL / 2 - 1));
@@ -141,7 +141,7 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
     ];
     for options in good {
         let granted = match lock.acquire_with(&options).await {
-            // A nanosecond may be over before the store has answered.
+            // A wait of a nanosecond may end before the store has answered.
             Err(Error::WaitTimeout { .. }) if options.wait == Some(least) => continue,
             granted => granted.unwrap_or_else(|error| panic!("{error} for {options:?}")),
         };
@@ -179,7 +179,7 @@ pub(in crate::cases) async fn permits_out_of_range_are_refused_and_the_limits_wo
         assert_eq!(
             queue(&permits(&client, &name, 1, limit)).await,
             [],
-            "what was refused stands in the queue"
+            "an entry of a refused claim is in the queue"
         );
 
         let all = take_free(&permits(&client, &name, limit, limit)).await;

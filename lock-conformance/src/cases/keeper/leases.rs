@@ -13,8 +13,8 @@ use crate::{
     cases::steps::{brief, faulty, freed, lasting, long, mutex, queue_of, take, take_free},
 };
 
-/// A guard without renewal, one at the end of its `max_hold`, and both again after `mem::forget`. The store would keep them for two
-/// minutes.
+/// A guard without renewal, a guard at the end of its `max_hold`, and both again after `mem::forget`. The store would keep their entries for
+/// two minutes.
 pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(env: TestEnv) {
     let (client, other) = (quirky(&env, Quirk::SharedSession).await, env.client().await);
     let ends = [
@@ -39,7 +39,7 @@ pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives
             next.unwrap().release().await.unwrap();
         }
     }
-    // What is forgotten keeps its client.
+    // A forgotten guard keeps its client alive.
     client.crash().await;
 }
 
@@ -64,13 +64,13 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
     let mut waiting = lock.acquire();
     tokio::select! {
         granted = &mut waiting => panic!("the lock is held, and was granted: {granted:?}"),
-        // From here on it has a place, and knows it.
+        // From here on the waiter has a place, and its client knows that.
         () = eventually("a place", SLACK, || async { counted.answers(Verb::Enter) > 0 }) => {}
     }
     queue_of(1, &seen).await;
     held.release().await.unwrap();
     take(&seen).await.release().await.unwrap();
-    // Once it is polled again, it comes back, at the end of the queue.
+    // When it is polled again, it joins the queue again, at the end.
     soon("the late waiter", waiting).await.unwrap().release().await.unwrap();
     freed(&seen).await;
 }
@@ -78,7 +78,7 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
 /// A store that does not answer, a class of leases whose renewals are not answered, and a paused server: other leases on the same keeper
 /// are renewed in time.
 pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: TestEnv) {
-    // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
+    // A try may take a sixth of the ttl. With this ttl, that is longer than the other leases last, which must not wait for it.
     let slow = AcquireOptions::new().ttl(Duration::from_secs(12));
     let swift = AcquireOptions::new().ttl(Duration::from_millis(1_600));
     let client = quirky(&env, Quirk::Stuck(slow.ttl)).await;
@@ -99,13 +99,13 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: T
         take(client.locks.clone(), "swift class", &swift).await,
         take(beside(&slow_store.keeper), "swift store", &swift).await,
     ];
-    // The first renewals of the slow ones are due after 4 s, and take 2 s each.
+    // The first renewals of the slow leases are due after 4 s, and take 2 s each.
     assert_stay_held(&swift, Duration::from_secs(7)).await;
 
     let (still, silence) = faulty(&env).await;
     let theirs = take(still.locks.clone(), "still", &brief()).await;
     let ours = [take(beside(&still.keeper), "beside it", &lasting()).await];
-    // What has no server that can be stopped is silent to this client: it does what it is told, and answers nothing.
+    // A store without a server that can be paused is only silent to this client: it carries out requests, and answers none.
     let stopped = env.server().pause().await.is_ok();
     let gate = Gate::new();
     if !stopped {
@@ -124,7 +124,7 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: T
     if stopped {
         env.server().resume().await.unwrap();
     }
-    // Requests that are never answered keep their clients for as long as the lease.
+    // Requests that are never answered keep their clients alive until the lease ends.
     for client in [client, slow_store] {
         client.crash().await;
     }
@@ -133,7 +133,7 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: T
 async fn stay_busy_with(client: &Client, name: &str, work: impl Future<Output = ()>) {
     let lock = mutex(client, name);
     tokio::select! {
-        // It waits for the server, or gives up.
+        // It may wait for the server, or give up.
         () = async {
             let _ = lock.acquire().await;
             std::future::pending::<()>().await;
@@ -146,7 +146,7 @@ async fn assert_stay_held(guards: &[Guard], time: Duration) {
     let end = tokio::time::Instant::now() + time;
     while tokio::time::Instant::now() < end {
         for guard in guards {
-            // A busy machine may cost a try, which makes it suspect; what waits for the others is lost.
+            // A try that fails on a busy machine makes a lock suspect; a lock whose renewal waits for the others is lost.
             assert!(guard.is_held(), "`{}` was delayed by another: {:?}", guard.name(), guard.state());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! The keeper ends and renews the leases of its process in time, whatever one store, one waker or one class of leases does.
+//! The keeper renews and ends the leases of its process in time, whatever one store, one waker or one class of leases does.
 
 mod leases;
 mod quirks;

@@ -1,4 +1,4 @@
-//! [`Quirk`]: what some stores do and others do not.
+//! [`Quirk`]: properties that some stores have and others do not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +21,12 @@ pub(super) enum Quirk {
     Stuck(Duration),
 }
 
-/// A client of the store as seen through its quirk.
+/// A client of the store with this quirk.
 pub(super) async fn quirky(env: &TestEnv, quirk: Quirk) -> Client {
     env.client_through(&[Arc::new(quirk)]).await
 }
 
-/// The same, with a count of what it was asked and what it answered.
+/// The same, with a layer that counts requests and answers.
 pub(super) async fn quirky_and_counted(env: &TestEnv, quirk: Quirk) -> (Client, ScriptedFaults) {
     let counted = ScriptedFaults::default();
     let client = env.client_through(&[Arc::new(quirk), Arc::new(counted.clone())]).await;
@@ -34,7 +34,7 @@ pub(super) async fn quirky_and_counted(env: &TestEnv, quirk: Quirk) -> (Client, 
 }
 
 impl Quirk {
-    /// The entry as the store gets it.
+    /// The entry that is passed to the store.
     fn stored(self, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
         if !matches!(self, Self::Stuck(_)) {

@@ -24,19 +24,19 @@ use crate::{
     cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
 
-/// As an executor whose queue is closed may do.
+/// A waker that panics, as that of an executor whose queue is closed may do.
 #[derive(Default)]
 struct Panicking(AtomicUsize);
 
 impl Wake for Panicking {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::AcqRel);
-        // Without the hook: where it prints a stack, that takes seconds, in which the keeper renews nothing.
+        // Without the panic hook: printing a backtrace can take seconds, in which the keeper renews nothing.
         resume_unwind(Box::new("an ordered panic of a waker"));
     }
 }
 
-/// As an executor that drops a task instead of running it.
+/// A waker that drops a value, as that of an executor that drops a task instead of running it.
 #[derive(Default)]
 struct Dropping {
     guards: Mutex<Vec<Guard>>,
@@ -54,7 +54,7 @@ impl Wake for Dropping {
 /// A pending acquisition.
 type Acquisition = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
-/// The same, of a task that holds a lock and waits for another one.
+/// A waker that drops a task which holds a lock and waits for another one.
 struct DroppingATask {
     task: Mutex<Option<(Guard, Acquisition)>>,
     done: AtomicBool,
@@ -70,8 +70,8 @@ impl Wake for DroppingATask {
     }
 }
 
-/// Locks that are renewed all the time: of the client itself, and of another one on the same keeper. Their leases are longer than
-/// a busy machine keeps a thread from its cores.
+/// Locks that are renewed all the time: one of the client itself, and one of another client on the same keeper. Their leases are longer than
+/// a thread waits for a core on a busy machine.
 async fn kept(client: &Client, env: &TestEnv) -> [Guard; 2] {
     let options = AcquireOptions::new().ttl(Duration::from_millis(3600));
     let beside = Locks::with(Arc::new(Memory::new()), client.keeper.clone(), Arc::new(SystemEntropy));
@@ -79,7 +79,7 @@ async fn kept(client: &Client, env: &TestEnv) -> [Guard; 2] {
     [take_free(&mutex(client, &env.name("kept")).with_options(options)).await, take_free(&beside).await]
 }
 
-/// Waits until a lease grows, which it does by a renewal and by nothing else.
+/// Waits until a lease is extended, which only a renewal does.
 async fn renewed(guard: &Guard) {
     let mut last = guard.remaining();
     eventually(&format!("a renewal of `{}`", guard.name()), guard.ttl(), || {
@@ -100,7 +100,7 @@ async fn assert_all_goes_on(client: &Client, other: &Client, kept: [Guard; 2], e
     held.release().await.unwrap();
     soon("the next hand-over", waiting).await.unwrap().release().await.unwrap();
     for guard in &kept {
-        // The first one may have been on its way.
+        // The first renewal may have been in flight before.
         renewed(guard).await;
         renewed(guard).await;
     }
@@ -116,13 +116,13 @@ async fn ending(client: &Client, name: &str) -> (Guard, Lost) {
     (guard, lost)
 }
 
-/// Leaves this waker with a future that is not ready.
+/// Polls a future that is not ready with this waker.
 fn leave_with<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) {
     let polled = Pin::new(future).poll(&mut Context::from_waker(waker));
     assert!(polled.is_pending(), "it is ready too early");
 }
 
-/// One that was told to wait, and asks for nothing: what wakes it next is a hint, or the time of its next look.
+/// An acquisition that has to wait, with no request in flight: the next wake-up is a hint, or the time of its next look.
 async fn told_to_wait(client: &Client, asked: &ScriptedFaults, name: &str) -> Acquisition {
     let (lock, before) = (mutex(client, name), asked.calls(Verb::Enter));
     let mut waiting: Acquisition = Box::pin(async move { lock.acquire().await });
@@ -140,7 +140,7 @@ fn soon_over(client: &Client) -> Sleep {
     client.keeper.sleep_until(client.keeper.now() + Duration::from_millis(300))
 }
 
-/// By the end of a lease, by a timer, and by a hint.
+/// It is woken by the end of a lease, by a timer, and by a hint.
 pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let kept = kept(&client, &env).await;
@@ -159,11 +159,11 @@ pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(env: TestE
         granted = &mut waiting => panic!("the lock is held, and was granted: {granted:?}"),
         _ = queue_of(2, &theirs) => {}
     }
-    // An answer to it may wake it, too.
+    // The answer to a look may wake it, too.
     leave_with(&mut waiting, &waker);
     held.release().await.unwrap();
 
-    // At the latest by a look, where the store sends no hints.
+    // On a store without hints, it is woken by its next look.
     eventually("three panics", lock.options().ttl / 3 + SLACK, || async {
         panicking.0.load(Ordering::Acquire) >= 3
     })
@@ -174,8 +174,8 @@ pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(env: TestE
     assert_all_goes_on(&client, &other, kept, &env).await;
 }
 
-/// A guard of the same client, one of another client on the same keeper, and one of a client elsewhere. What is held beside them is
-/// not dropped if it fails: where a waker waits for what is locked around it, that would wait as well, and say nothing.
+/// It drops a guard of the same client, one of another client on the same keeper, and one of a client on another keeper. If the case fails,
+/// its other locks are not dropped: if the waker is deadlocked, dropping them would hang as well, without any message.
 pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_lock(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let kept = ManuallyDrop::new(kept(&client, &env).await);
@@ -212,9 +212,9 @@ pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_
     assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &env).await;
 }
 
-/// At the hint that its turn has come, somebody's executor drops a task that waits as well, and holds another lock. The other client gives
-/// back by its keeper: where the store is this process, a waker that waits for what is locked around it hangs there. What would wait
-/// for that, too, is not dropped if it fails.
+/// When the hint arrives that its turn has come, an executor drops another task, which also waits, and holds another lock. The other client
+/// releases on its own keeper: with a store in this process, a deadlocked waker hangs there. If the case fails, values whose drop would hang
+/// as well are not dropped.
 pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock(env: TestEnv) {
     let ((client, asked), other) = (faulty(&env).await, env.client().await);
     let kept = ManuallyDrop::new(kept(&client, &env).await);
@@ -228,7 +228,7 @@ pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody
     let mut waiting = ManuallyDrop::new(told_to_wait(&client, &asked, &names[0]).await);
     leave_with(&mut *waiting, &Waker::from(Arc::clone(&dropping)));
     drop(held);
-    // A look at it, where the store gives no hints.
+    // On a store without hints, a look wakes it.
     eventually("the end of a waker, by a hint", turn.options().ttl / 3 + SLACK, || async {
         dropping.done.load(Ordering::Acquire)
     })

@@ -28,7 +28,7 @@ async fn waiting(place: usize, lock: impl DistributedLock + 'static) -> tokio::t
     task
 }
 
-/// There is no release: a waiter goes away.
+/// No lock is released: a waiter leaves.
 pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(env: TestEnv) {
     let (holder, waiters) = (env.client().await, only_by_hints(&env).await);
     let name = env.name("cancelled");
@@ -104,7 +104,7 @@ pub(in crate::cases) async fn an_expired_holder_is_noticed_by_the_next_caller(en
             assert!(tokio::time::Instant::now() < end_time, "{verb} did not notice that the holder is dead");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
-        assert!(!held.is_held(), "the lock was given on while its holder could rely on it");
+        assert!(!held.is_held(), "the lock was handed on while its holder could rely on it");
         granted.release().await.unwrap();
     }
 }
@@ -116,7 +116,7 @@ async fn visit(client: &Client, verb: &str, name: &str) {
     match verb {
         "enter" => {
             let standing = backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap();
-            assert!(matches!(standing, Standing::Busy), "a stranger passed the queue: {standing:?}");
+            assert!(matches!(standing, Standing::Busy), "another client passed the queue: {standing:?}");
         }
         "renew" => {
             let lease = Lease { entry: Arc::new(entry), token: FencingToken::new(1) };
@@ -127,7 +127,7 @@ async fn visit(client: &Client, verb: &str, name: &str) {
     }
 }
 
-/// The release falls into the time without notifications.
+/// The lock is released while there are no notifications.
 pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let names = [env.name("one"), env.name("two"), env.name("three")];

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// All the time, while locks are taken, waited for, renewed and released.
+/// The server forgets again and again while locks are taken, waited for, renewed and released.
 pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(env: TestEnv) {
     const ROUNDS: u32 = 30;
     let clients = [env.client().await, env.client().await];
@@ -79,7 +79,7 @@ async fn assert_full(client: &Client, name: &str) {
 pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: TestEnv) {
     let (holder, (waiter, asked)) = (env.client().await, faulty(&env).await);
     let name = env.name("job");
-    // Half of it less a third of it is how long a renewal may take to fail on a busy machine.
+    // On a busy machine, a renewal may take the time between a third and a half of the ttl to fail.
     let options = long().ttl(Duration::from_secs(30));
     let held = take_free(&holder.mutex(&name).with_options(options.clone())).await;
     let (waiting, place) = behind(&waiter, &name, options.clone()).await;
@@ -87,7 +87,7 @@ pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: Te
     let error = refused(soon("a refusal", mutex(&waiter, &env.name("new")).acquire()).await);
     let Error::Backend { source, .. } = &error else { panic!("{error}") };
     assert_eq!(*source.kind(), BackendErrorKind::Denied, "{error}");
-    // Renewals and looks are due after a third of it, and fail. A client that took that for final would not try again.
+    // Renewals and looks are due after a third of the ttl, and fail. A client that took this error as final would not try again.
     let answered = asked.answers(Verb::Enter);
     let failed = || async { held.state() == HoldState::Suspect && asked.answers(Verb::Enter) > answered + 1 };
     eventually("a renewal fails, and a look is tried again", options.ttl / 2, failed).await;
@@ -103,7 +103,7 @@ pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: Te
     assert_has(&guard, &place);
 }
 
-/// At the deadline, and not before: somebody may still let them in.
+/// Their locks are lost at the deadline and not before: the server may still let them in again.
 pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_time(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -118,7 +118,7 @@ pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_t
     assert_lost(held.release().await);
 }
 
-/// What is refused may be told of a connection that somebody else of this client asked for before it was let in.
+/// A refusal may still come from a connection that another task of this client requested before the client was let in again.
 async fn once_let_in(client: &Client, name: &str) -> Guard {
     loop {
         match mutex(client, name).acquire().await {

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Whether it crashed or was shut down.
+/// The server has crashed, or was shut down.
 pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -39,7 +39,7 @@ pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(en
     await_queue(&other, &name, 0).await;
 }
 
-/// With its next renewal.
+/// The holder learns of it at its next renewal.
 pub(crate) async fn a_holder_learns_that_the_server_lost_its_data(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -52,7 +52,7 @@ pub(crate) async fn a_holder_learns_that_the_server_lost_its_data(env: TestEnv) 
     assert_only(&waiter, &next).await;
 }
 
-/// The server took the lock for something that it can do without.
+/// The server evicted the lock as data that it can do without.
 pub(crate) async fn a_holder_learns_that_the_server_threw_it_out(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -73,7 +73,7 @@ fn outliving() -> AcquireOptions {
     long().ttl(OUTLIVING)
 }
 
-/// The store says that it is gone, long before the deadline.
+/// The store reports that the lock is gone, long before the deadline.
 async fn assert_told(held: &Guard) {
     let reason = within("the loss", held.ttl() / 3 + SLACK, held.lost()).await;
     assert_eq!(reason, LostReason::Gone);

@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// Neither the lock nor the place behind it.
+/// Neither the lock nor the place of the waiter behind it is lost.
 pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothing(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
     let options = long().ttl(Duration::from_secs(10));
     let held = take_free(&holder.mutex(&name).with_options(options.clone())).await;
     let (waiting, place) = behind(&waiter, &name, options.clone()).await;
-    // From before the first renewal is due, and until its first tries have failed.
+    // The server is paused before the first renewal is due, and until the first tries of the renewal have failed.
     tokio::time::sleep(ms(1500)).await;
     env.server().pause().await.unwrap();
     tokio::time::sleep(options.ttl * 2 / 5).await;
@@ -37,7 +37,7 @@ pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothi
     assert_has(&guard, &place);
 }
 
-/// The renewals that it was sent are carried out when it goes on, and revive nothing.
+/// The renewals that were sent meanwhile are carried out when the server resumes, and revive nothing.
 pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_order(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -58,7 +58,7 @@ pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_ord
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Their callers were told that it did not answer, and went away.
+/// The callers got errors that the server did not answer, and left.
 pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_behind(env: TestEnv) {
     let client = env.client().await;
     let names = ["asked", "tried"].map(|tag| env.name(tag));
@@ -81,7 +81,7 @@ pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_b
     }
 }
 
-/// Its first answer is right, and its release takes nothing from the next holder.
+/// The first answer of the resumed client is correct, and its release takes nothing from the next holder.
 pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
@@ -100,7 +100,7 @@ pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: T
     assert_free(&other, &name).await;
 }
 
-/// The queue has gone on without it, and it does not go on as if it had its old place.
+/// The queue has moved on without the paused waiter, and the waiter does not get its old place back.
 pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");

@@ -2,7 +2,7 @@
 
 use crate::TestEnv;
 
-/// The child sees that its locks are lost, can take none, and whatever it drops or releases stays with the parent.
+/// The child sees that its locks are lost, and cannot take any. Whatever it drops or releases, the parent keeps its locks.
 #[cfg(unix)]
 pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_none(env: TestEnv) {
     use lock_core::DistributedLock;
@@ -69,7 +69,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(en
     })
     .await;
     assert_eq!(outcome, child::ALL_WELL, "the child found something wrong, or hung");
-    // Its connections, its keeper and its hints are its own: with them it does all that it did before.
+    // The parent still has its connections, its keeper and its hints, and everything works as before.
     assert!(held.is_held(), "the fork cost its parent a lock: {:?}", held.state());
     assert!(soon("an extension", held.extend()).await.is_ok());
     let (parents, theirs) = (mutex(&client, &env.name("parents")), mutex(&other, &env.name("parents")));
@@ -145,7 +145,7 @@ mod child {
 
     pub(super) const ALL_WELL: &str = "exit 0";
 
-    /// What the child does instead of going on: it looks at what it inherited, and ends.
+    /// What the child does instead of continuing the test: it checks what it inherited, and ends.
     pub(super) fn end(
         lock: &Lock,
         held: [Guard; 2],
@@ -155,7 +155,7 @@ mod child {
         std::process::exit(i32::from(!well));
     }
 
-    /// Every future here has to be ready at once: there is nobody in this process who could wake it.
+    /// Every future here has to be ready at once: no other thread of this process could wake it.
     fn look(
         lock: &Lock,
         [released, dropped]: [Guard; 2],
@@ -178,7 +178,7 @@ mod child {
         drop(waiting);
     }
 
-    /// What the child does instead of going on: it begins again, as a process that nobody has forked, and ends.
+    /// What the child does instead of continuing the test: it connects and uses locks like a process that was not forked, and ends.
     pub(super) fn start_over(env: &TestEnv) -> ! {
         end_after(use_locks(env))
     }
@@ -227,12 +227,12 @@ mod child {
         client.locks.close(SLACK).await.expect("nothing is left of the child");
     }
 
-    /// How the child ended, or that it did not.
+    /// How the child ended, or that it has not ended.
     pub(super) fn outcome(child: i32, within: Duration) -> String {
         let end = Instant::now() + within;
         loop {
             match fork::waitpid_nohang(child).expect("a child of our own can be waited for") {
-                // As `wait` tells it: the signal in the lower seven bits, the code above them.
+                // As `wait` reports it: the signal in the lower seven bits, the exit code above them.
                 Some(status) if status.trailing_zeros() >= 7 => {
                     return format!("exit {}", status >> 8 & 0xff);
                 }

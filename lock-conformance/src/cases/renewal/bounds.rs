@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// And not before, although it is longer than the ttl.
+/// The lock ends at `max_hold` and not before, although that is longer than the ttl.
 pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(env: TestEnv) {
     stall_tolerant(env, ms(3000), renewed_until_max_hold).await;
 }
@@ -48,8 +48,8 @@ async fn renewed_until_max_hold(env: TestEnv, ttl: Duration) {
     assert_eq!(counted.calls(Verb::Renew), renewals, "renewed after `max_hold`");
 }
 
-/// Without the keeper's renewals, each extension counts from when it was asked for, or from a step before; so what many
-/// extensions bring is short of that by a step, too.
+/// Without the keeper's renewals, the deadline after an extension counts from when it was requested, or up to a step earlier. So many
+/// extensions together may also fall short by a step.
 pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(env: TestEnv) {
     stall_tolerant(env, ms(3000), extended_by_hand).await;
 }
@@ -98,6 +98,6 @@ pub(crate) async fn an_extension_ends_at_the_deadline(env: TestEnv) {
     assert!(matches!(ended, Err(Error::Lost { reason: LostReason::Expired, .. })), "{ended:?}");
     safety(now() >= deadline, format_args!("given up {:?} before the deadline", deadline.since(now())));
     gate.open();
-    assert!(!guard.is_held(), "held again by an answer that came too late");
+    assert!(!guard.is_held(), "a late answer revived the lock");
     assert_free(&client, &name).await;
 }

@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// At one request for each they would be about 4 500.
+/// With one request for each renewal there would be about 4 500.
 const FEW: usize = 150;
 
-/// All are held for one and a half times their ttl, in which each is renewed at least four times.
+/// All locks are held for one and a half times their ttl, in which each is renewed at least four times.
 pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(env: TestEnv) {
     stall_tolerant(env, ms(2000), a_thousand_locks).await;
 }
@@ -31,7 +31,7 @@ async fn a_thousand_locks(env: TestEnv, ttl: Duration) {
         let lock = client.mutex(&env.name(&format!("job {i} {ttl:?}"))).with_options(options.clone());
         async move { lock.acquire().await.unwrap() }
     });
-    // All at once, the last would not be answered in time by a machine that has much to do besides.
+    // If all were acquired at once, a busy machine would not answer the last one in time.
     let guards: Vec<Guard> = stream::iter(acquired).buffer_unordered(50).collect().await;
     let before = counted.calls(Verb::Renew);
     assert_all_stay_held(&guards, ttl * 3 / 2).await;
@@ -41,7 +41,7 @@ async fn a_thousand_locks(env: TestEnv, ttl: Duration) {
     client.locks.close(SLACK).await.unwrap();
 }
 
-/// Looks all the time, so that a loss is told when it happens.
+/// Checks all the time, so that a loss is reported when it happens.
 async fn assert_all_stay_held(guards: &[Guard], time: Duration) {
     let end = now() + time;
     while now() < end {
@@ -62,7 +62,7 @@ impl Alter for RefusesOne {
     }
 }
 
-/// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
+/// Of several locks, one cannot be renewed and one is taken away. The others are still held.
 pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(env: TestEnv) {
     stall_tolerant(env, ms(3000), one_lease_fails).await;
 }

@@ -1,4 +1,4 @@
-//! A renewal extends what its owner has, and nothing else.
+//! A renewal extends the lease of its owner's entry, and nothing else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
     answers.remove(0).unwrap()
 }
 
-/// Neither for an entry that never was, nor for one that left, expired, or was deleted.
+/// A renewal creates no entry that never existed, and none that has left, expired, or was deleted.
 pub(crate) async fn a_renewal_creates_nothing(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -44,7 +44,7 @@ pub(crate) async fn a_renewal_creates_nothing(env: TestEnv) {
     assert!(matches!(late, Err(Error::Lost { reason: LostReason::Gone, .. })), "{late:?}");
     assert_queue_empties(&client, &name).await;
 
-    // Of a client that is dead, so that nothing else keeps the lease alive.
+    // The entry of a dead client, so that nothing else keeps the lease alive.
     let dead = env.client().await;
     let expired = dead.entry(&name, Claim::mutex(), ms(200));
     let (token, _) = admitted(&dead, &expired, Step::Create).await;
@@ -55,7 +55,7 @@ pub(crate) async fn a_renewal_creates_nothing(env: TestEnv) {
     assert_free(&client, &name).await;
 }
 
-/// Neither with one's own entry and token, nor with those of the other one mixed in.
+/// Renewals with the client's own entry and token, and with one of them taken from the other client, do not extend the other's lease.
 pub(crate) async fn a_renewal_extends_nobody_elses_lease(env: TestEnv) {
     let (former, holder) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -90,7 +90,7 @@ pub(crate) async fn nothing_is_renewed_after_a_release(env: TestEnv) {
     let before = lease_end(&other, next.name(), next.entry_id()).await;
     tokio::time::sleep(GRAIN * 3 / 2).await;
     gate.open();
-    // The renewal has the same way to go as this one.
+    // Time for the late renewal to arrive.
     tokio::time::sleep(ms(100)).await;
     let after = lease_end(&other, next.name(), next.entry_id()).await;
     assert!(after <= before + GRAIN, "a late renewal moved the next lease by {:?}", after.since(before));
@@ -105,7 +105,7 @@ pub(crate) async fn nothing_is_renewed_after_a_release(env: TestEnv) {
     assert_free(&other, &name).await;
 }
 
-/// Where clients have sessions, one of them keeps all their entries alive: but not the one that somebody deletes.
+/// In stores with sessions, a session keeps all entries of its client alive, but not one that was deleted.
 pub(crate) async fn a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client(env: TestEnv) {
     stall_tolerant(env, ms(2000), proved_by_its_own_entry).await;
 }
@@ -118,7 +118,7 @@ async fn proved_by_its_own_entry(env: TestEnv, ttl: Duration) {
     let alive = client.mutex(&kept).acquire_with(&options).await.unwrap();
     env.server().delete(&lock_name(&deleted)).await.unwrap();
     let reason = within("the loss of a lock that was deleted", guard.ttl() + SLACK, guard.lost()).await;
-    assert_eq!(reason, LostReason::Gone, "it was noticed only when nothing was heard any more");
+    assert_eq!(reason, LostReason::Gone, "the loss was noticed only at the deadline");
     assert!(guard.extend().await.is_err());
     assert_held_alone(&alive, &other.mutex(&kept)).await;
     assert_free(&other, &deleted).await;

@@ -13,17 +13,17 @@ use crate::{
 /// No answer of any backend is longer.
 const LONGEST: usize = 100_000;
 
-/// The server has done it, and its client must find out.
+/// The server has carried out the request, and the client must find out.
 pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(env: TestEnv) {
     cut_everywhere(&env, Way::Replies).await;
 }
 
-/// The server has nothing whole, or all.
+/// The server has received no complete request, or all of it.
 pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(env: TestEnv) {
     cut_everywhere(&env, Way::Requests).await;
 }
 
-/// Cuts after more and more bytes, until all of it comes through: in the gate after every seventh, and after each of the last ones.
+/// Cuts after more and more bytes, until all bytes arrive: in the gate after every seventh byte, and after each of the last ones.
 async fn cut_everywhere(env: &TestEnv, way: Way) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(env).await);
     let step = volume(7, 1);
@@ -39,7 +39,7 @@ async fn cut_everywhere(env: &TestEnv, way: Way) {
     }
 }
 
-/// Takes and releases a lock with one of the two cut after so many bytes. Says whether that came through whole.
+/// Takes and releases a lock, one of which is cut after this many bytes. Returns whether all bytes arrived.
 async fn survives_a_cut(
     other: &Client,
     proxied: &ProxiedClient,
@@ -68,12 +68,13 @@ async fn survives_a_cut(
     proxied.asked.calls(verb) == calls + 1
 }
 
-/// Again and again, and nobody passes it.
+/// The connections are reset again and again, and no other client passes the waiter.
 pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
-    // Others see it in the queue before it knows that it is there: until then, only the patient survive two breaks in a row.
+    // Others see its entry in the queue before it has the answer. Until then, it survives two breaks in a row only if it waits through
+    // outages.
     let patient = long().outage(Outage::Wait);
     let [first, second] = [&proxied.client, &other].map(|client| {
         let lock = mutex(client, &name).with_options(patient.clone());
@@ -86,7 +87,7 @@ pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(env:
         queue_of(3, &mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();
     for _ in 0..5 {
         proxied.proxy.reset(Links::All);
-        // It may be opened again already.
+        // The connection may already be open again.
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         let now: Vec<_> =
             queue(&mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();

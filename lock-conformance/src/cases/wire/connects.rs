@@ -1,4 +1,4 @@
-//! How often a client connects while its server lets nobody in, and when it is back.
+//! How often a client connects while its server accepts no client, and when it is back.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::{
 /// How many holders there are, and how many waiters.
 const CROWD: u64 = 50;
 
-/// The ttl of waiters: each looks at a third of it, and so meets the outage soon.
+/// The ttl of waiters: each looks at a third of it, and so notices the outage soon.
 const WAITING: Duration = Duration::from_secs(6);
 
 /// How long connections are refused, counted from when each waiter has tried.

@@ -25,11 +25,11 @@ use crate::{
     },
 };
 
-/// A ttl with which a waiter that hears nothing looks again long after [`SLACK`] is over, if nobody tells it when: by then, what
-/// depends on a hint has failed.
+/// With this ttl, a waiter without hints looks again long after [`SLACK`], unless the store asks for an earlier look. By then, checks that
+/// depend on a hint have failed.
 const FAR: Duration = Duration::from_secs(120);
 
-/// The locks of a client that sees its store through one more layer.
+/// The locks of a client with one more layer in front of its store.
 fn through(client: &Client, layer: Arc<dyn Layer>) -> Locks {
     let store = Layered::new(Arc::clone(&client.backend), layer);
     Locks::with(Arc::new(store), client.keeper.clone(), Arc::new(SystemEntropy))
@@ -53,14 +53,14 @@ pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most
     let seen = Arc::new(Looks { ttl, ..Looks::default() });
     let mut store: Arc<dyn Backend> = Arc::clone(&proxied.client.backend);
     if proxied.proxy.is_shared() {
-        // What cannot be lost without the commands is lost on the way to the waiter.
+        // If hints cannot be lost without losing commands, they are lost on the way from the backend to the waiter.
         store = Arc::new(Layered::new(store, Arc::new(NoHints::default())));
     }
     let store = Layered::new(store, Arc::clone(&seen) as Arc<dyn Layer>);
     let locks = Locks::with(Arc::new(store), proxied.client.keeper.clone(), Arc::new(SystemEntropy));
     let waiting = behind(&locks, &other, &name, ttl).await;
-    // Where a look is several requests, its place is seen before it is told of it: what is released until then, its first look
-    // finds, and it needs no second one.
+    // If a look takes several requests, the entry is in the queue before the waiter has its answer: the first look finds a release before
+    // that, and no second look is needed.
     eventually("it is told that it waits", SLACK, || async { !seen.is_empty() }).await;
     if !proxied.proxy.is_shared() {
         proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
@@ -103,7 +103,7 @@ impl Looks {
         self.seen.lock().is_empty()
     }
 
-    /// Checks that each look came in time after the one before.
+    /// Checks that each look came in time after the previous one.
     fn assert_kept(&self) {
         let looks = self.seen.lock();
         assert!(looks.len() > 1, "it never looked again: {looks:?}");
@@ -115,7 +115,8 @@ impl Looks {
     }
 }
 
-/// Nothing is said on it, and nothing heard. All of its waiters look again then, long before their own time.
+/// Nothing arrives on the connection in either direction. When that is noticed, all its waiters look again, long before their next look is
+/// due.
 pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let (held, waiting) = three_behind(&env, &other, &proxied, 0).await;
@@ -132,7 +133,7 @@ pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_
     within("the silence is noticed", promised + SLACK, looks).await;
 }
 
-/// Three locks that are held, and somebody waiting for each who looks again only when a hint tells it to.
+/// Three locks that are held, and a waiter for each that looks again only on a hint.
 async fn three_behind(
     env: &TestEnv,
     other: &Client,
@@ -158,7 +159,7 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(en
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for round in 0..3 {
         let (held, waiting) = three_behind(&env, &other, &proxied, round).await;
-        // From now on nothing that is said arrives, and new connections get no answer.
+        // From now on no hint arrives, and new connections get no answer.
         proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
         proxied.proxy.reset(Links::OpenHints);
         for guard in held {
@@ -173,8 +174,8 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(en
     }
 }
 
-/// The look was judged before the release, and is answered after it. Where answers and hints come in one stream of bytes, the
-/// hint comes right behind the answer; elsewhere it comes first.
+/// The store judged the look before the release, and its answer arrives after the release. If answers and hints share one stream of bytes,
+/// the hint arrives right after the answer; otherwise it arrives first.
 pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(env: TestEnv) {
     let (other, relay) = (env.client().await, env.relay());
     let name = env.name("job");

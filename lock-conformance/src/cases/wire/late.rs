@@ -15,14 +15,14 @@ use crate::{
     },
 };
 
-/// Keeps what is sent on the connections there are until the gate opens. New connections are served.
+/// Holds the requests on the open connections until the gate opens. New connections are served.
 fn hold_requests(proxied: &ProxiedClient) -> Gate {
     let gate = Gate::new();
     proxied.proxy.order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
     gate
 }
 
-/// Lets it arrive, and waits until the server has carried it out.
+/// Lets the held requests arrive, and waits until the server has carried them out.
 async fn arrive(proxied: &ProxiedClient, gate: &Gate) {
     assert!(gate.reached().now_or_never().is_some(), "nothing is late");
     gate.open();
@@ -34,7 +34,7 @@ async fn settled(client: &Client) {
     client.locks.close(SLACK * 2).await.unwrap();
 }
 
-/// Neither the lock, which is free, nor a place behind its holder.
+/// It takes neither a free lock, nor a place behind a holder.
 pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing(env: TestEnv) {
     let other = env.client().await;
     for (free, trying) in [(true, true), (true, false), (false, false)] {
@@ -59,12 +59,12 @@ pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing
     }
 }
 
-/// A waiter that went away does not come back.
+/// A waiter that has left does not come back.
 pub(crate) async fn a_look_that_arrives_late_takes_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
-    // Looks again at a third of it.
+    // The waiter looks again at a third of this ttl.
     let options = long().ttl(Duration::from_secs(3));
     let lock = proxied.client.mutex(&name).with_options(options);
     let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
@@ -83,12 +83,12 @@ pub(crate) async fn a_look_that_arrives_late_takes_nothing(env: TestEnv) {
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &held);
 }
 
-/// Neither the lock of another, nor the next one of its own client.
+/// It frees neither the lock of another client, nor the next lock of its own client.
 pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for ours in [true, false] {
         let name = env.name(&format!("ours: {ours}"));
-        // Patiently: the connection that the last refusal met may be the one that it gets.
+        // It waits through outages: it may get the connection that was refused last.
         let patient = long().outage(Outage::Wait);
         let next = mutex(if ours { &proxied.client } else { &other }, &name).with_options(patient);
         warm(&proxied.client, &name).await;
@@ -97,7 +97,7 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(env: TestEnv) {
         proxied.proxy.newcomers(Newcomers::Refuse);
         pending(soon("an answer", guard.release()).await);
         proxied.proxy.newcomers(Newcomers::Serve);
-        // The keeper has asked once more, on another connection.
+        // The keeper has sent the leave again, on another connection.
         let next = soon("the next grant", next.acquire()).await.unwrap();
         arrive(&proxied, &gate).await;
         assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
@@ -106,7 +106,7 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(env: TestEnv) {
     }
 }
 
-/// Neither the lease that ended, nor that of the next.
+/// It extends neither the lease that has ended, nor that of the next holder.
 pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -120,7 +120,7 @@ pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(env: T
     proxied.proxy.newcomers(Newcomers::Serve);
     drop(guard);
     settled(&proxied.client).await;
-    // Much shorter than what the renewal asks for.
+    // A ttl much shorter than that of the renewal.
     let brief = other.mutex(&name).with_options(long().ttl(ms(800)).renew(false));
     let next = soon("the next grant", brief.acquire()).await.unwrap();
     let end_time = lease_end(&other, next.name(), next.entry_id()).await;

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Callers get the error, and do not wait until the store is back.
+/// Callers get an error, and do not wait until the store is back.
 pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -33,7 +33,7 @@ pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothin
     soon("a grant by a new connection", lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// It asks once more, and has the place that it had.
+/// It asks again, and still has its place.
 pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(env: TestEnv) {
     stall_tolerant(env, ms(6000), lost_looks).await;
 }
@@ -52,7 +52,7 @@ async fn lost_looks(env: TestEnv, ttl: Duration) {
     eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > before }).await;
     let answered = proxied.asked.answers(Verb::Enter);
     proxied.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
-    // The one that is lost, and the next.
+    // The look that is lost, and the next one.
     let two_more = || async { proxied.asked.answers(Verb::Enter) >= answered + 2 };
     eventually("two more looks", ttl + SLACK, two_more).await;
     held.release().await.unwrap().confirmed().unwrap();
@@ -61,7 +61,7 @@ async fn lost_looks(env: TestEnv, ttl: Duration) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Not "busy", which would say that somebody else holds it: what became of the request is unknown (C7).
+/// The error is not "busy", which would say that another client holds the lock: what became of the request is unknown (C7).
 pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -86,7 +86,7 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
     }
 }
 
-/// The grant that was lost is the one that is found.
+/// The repeated request finds the entry that the lost answer had granted.
 pub(crate) async fn an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -102,14 +102,14 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_e
     assert_free(&other, &name).await;
 }
 
-/// Others need not wait until its caller knows.
+/// Other clients get the lock before the caller of the release knows the outcome.
 pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     warm(&proxied.client, &name).await;
     let guard = take_free(&mutex(&proxied.client, &name)).await;
     proxied.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
-    // Nothing that is asked after the release arrives, so that nothing but the release can have freed the lock.
+    // No request after the release arrives, so only the release can have freed the lock.
     proxied.proxy.newcomers(Newcomers::Refuse);
     let granted = mutex(&other, &name);
     let unanswered = soon("the error", guard.release());
@@ -118,7 +118,7 @@ pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_l
     pending(released);
     let next = next.unwrap();
     proxied.proxy.newcomers(Newcomers::Serve);
-    // The keeper leaves until it is confirmed, which takes nothing from the current holder.
+    // The keeper repeats the leave until it is confirmed, which takes nothing from the current holder.
     proxied.client.locks.close(SLACK * 2).await.unwrap();
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
     next.release().await.unwrap().confirmed().unwrap();

@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct ProxiedClient {
     pub(super) client: Client,
     pub(super) proxy: Proxy,
-    /// Counts what the client asks, and what it is told.
+    /// Counts the requests of the client, and the answers that it gets.
     pub(super) asked: ScriptedFaults,
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn renewed(proxied: &ProxiedClient) {
     eventually("a renewal", SLACK * 2, || async { proxied.asked.answers(Verb::Renew) > 0 }).await;
 }
 
-/// The only row of a queue, which is that of a guard.
+/// Checks that the only row of a queue is that of a guard.
 pub(super) fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
     let held: Vec<_> = rows.iter().map(|row| (row.entry, row.token, row.admitted)).collect();
     assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);

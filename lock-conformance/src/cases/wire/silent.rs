@@ -1,4 +1,4 @@
-//! Half-open connections: nothing comes through, and neither side is told.
+//! Half-open connections: nothing arrives, and neither side gets an error.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Whether it can wait or not, holds or not.
+/// The calls wait or try, with and without a lock that is held.
 pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = |tag| env.name(tag);
@@ -57,7 +57,7 @@ pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(env: Tes
     }
 }
 
-/// New connections work, so that there is time enough to renew it on one of them.
+/// New connections work, so there is enough time to renew the lock on one of them.
 pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(env: TestEnv) {
     stall_tolerant(env, ms(3000), dead_connections).await;
 }
@@ -73,12 +73,12 @@ async fn dead_connections(env: TestEnv, ttl: Duration) {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }
-    // By the keeper, whose connection works.
+    // Released by the keeper, whose connection works.
     drop(guard);
     freed(&mutex(&other, &name)).await;
 }
 
-/// The hints that they missed are not missed for long.
+/// Waiters soon make up for the hints that they missed.
 pub(crate) async fn waiters_go_on_when_the_network_is_back(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let names = ["one", "two"].map(|tag| env.name(tag));
@@ -86,7 +86,7 @@ pub(crate) async fn waiters_go_on_when_the_network_is_back(env: TestEnv) {
     let mut held = Vec::new();
     for name in &names {
         held.push(take_free(&mutex(&other, name)).await);
-        // It stands in the queue before it knows: the answer may be on its way when the silence begins.
+        // Its entry is in the queue before the waiter knows: the answer may be in flight when the silence begins.
         let lock = mutex(&proxied.client, name).with_options(long().outage(Outage::Wait));
         waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
         queue_of(2, &mutex(&other, name)).await;

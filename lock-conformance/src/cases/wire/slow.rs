@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// A try is given up after a sixth of the lease, but its answer counts.
+/// A try to renew is given up after a sixth of the ttl, but its late answer counts.
 pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(env: TestEnv) {
-    // Longer would pass the second of silence after which ZooKeeper's clients give a connection up.
+    // A longer delay would exceed the second of silence after which ZooKeeper's clients give up a connection.
     stall_tolerant(env, ms(2000), slow_answers).await;
 }
 
@@ -35,7 +35,7 @@ async fn slow_answers(env: TestEnv, ttl: Duration) {
     }
 }
 
-/// It is over before it arrives, whichever way it is slow.
+/// The lease is over before the grant arrives, whether requests or answers are slow.
 pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -47,14 +47,14 @@ pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env
     for way in [Way::Requests, Way::Replies] {
         proxied.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
         let answer = within("an answer", ttl * 10 + SLACK, lock.acquire()).await;
-        // Too slow for the ttl, or so slow that the store counts as away.
+        // The store is too slow for the ttl, or so slow that it counts as away.
         assert!(matches!(&answer, Err(Error::TooSlow { .. } | Error::Backend { .. })), "{answer:?}");
         proxied.proxy.heal();
         assert_free(&other, &name).await;
     }
 }
 
-/// Not before, and before anybody else has it; and what arrives afterwards takes nothing from the next.
+/// It is lost at the deadline and not before, and before another client has the lock. Late requests take nothing from the next holder.
 pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -129,7 +129,7 @@ async fn asked(env: &TestEnv, proxied: &ProxiedClient, relay: &Relay, late: Dura
     (requests() - before.0, verbs() - before.1)
 }
 
-/// Does something while nothing is answered for so long.
+/// Does some work while nothing is answered for this time.
 async fn stalled<T>(proxied: &ProxiedClient, late: Duration, work: impl Future<Output = T>) -> T {
     if late.is_zero() {
         return soon("what is not late", work).await;

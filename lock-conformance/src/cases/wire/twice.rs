@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Each time before its answer, so that the client cannot know.
+/// Each request arrives twice before its answer, so the client cannot know.
 pub(crate) async fn what_arrives_twice_counts_once(env: TestEnv) {
     let (one, two) = (Doubled::new(&env).await, Doubled::new(&env).await);
     let scenario = async {
@@ -23,7 +23,7 @@ pub(crate) async fn what_arrives_twice_counts_once(env: TestEnv) {
         hand_overs(&env, &one, &two).await;
         shares(&env, &one, &two).await;
         contention(&env, &one, &two).await;
-        // Each of them, and not only some of each kind.
+        // Every request, and not only some of each kind.
         one.relay.all_doubled(SLACK).await;
         two.relay.all_doubled(SLACK).await;
     };
@@ -31,7 +31,7 @@ pub(crate) async fn what_arrives_twice_counts_once(env: TestEnv) {
     for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {
         for request in env.wire().requests(verb) {
             let count = one.count(&[request]) + two.count(&[request]);
-            assert!(count > 0, "`{request}`, which can be {verb:?}, never came twice");
+            assert!(count > 0, "`{request}` of {verb:?} never arrived twice");
         }
     }
 }
@@ -55,12 +55,12 @@ impl Doubled {
         requests.iter().filter_map(|request| doubled.get(*request)).sum()
     }
 
-    /// Calls a verb, and sees that it came twice.
+    /// Calls a verb, and checks that its request arrived twice.
     async fn twice<T>(&self, env: &TestEnv, verb: Verb, call: impl Future<Output = T>) -> T {
         let requests = env.wire().requests(verb);
         let before = self.count(requests);
         let answer = call.await;
-        assert!(self.count(requests) > before, "{verb:?} came once: {:?}", self.relay.doubled());
+        assert!(self.count(requests) > before, "{verb:?} arrived once: {:?}", self.relay.doubled());
         answer
     }
 }
@@ -94,14 +94,14 @@ async fn each_verb(env: &TestEnv, one: &Doubled, two: &Doubled) {
     freed(&mutex(&one.client, &name)).await;
 }
 
-/// Those of the keeper, and whatever proves a lease beside them.
+/// Renewals of the keeper, and other requests that prove a lease.
 async fn renewals(env: &TestEnv, one: &Doubled) {
     let guard = take_free(&one.client.mutex(&env.name("renewed")).with_options(long().ttl(ms(3000)))).await;
     eventually("renewals that come twice", SLACK * 2, || async {
         env.wire().requests(Verb::Renew).iter().all(|request| one.count(&[request]) > 0)
     })
     .await;
-    // Not released: a machine that stood still may have cost it by now.
+    // Dropped, not released: if the machine stood still, the lock may be lost by now.
     drop(guard);
 }
 
@@ -175,7 +175,7 @@ async fn contention(env: &TestEnv, one: &Doubled, two: &Doubled) {
     freed(&mutex(&one.client, &name)).await;
 }
 
-/// The first request does it, and is the one whose answer counts.
+/// The first request is carried out, and its answer counts.
 async fn release(guard: Guard) {
     guard.release().await.unwrap().confirmed().unwrap();
 }

@@ -10,8 +10,10 @@ use support::{Fault, Sim, Verb, Wire, ms, s};
 /// From a moment to more than three leases.
 const WAITS: [Duration; 5] = [ms(1), ms(40), ms(300), ms(1_500), s(100)];
 
-/// What the store of a waiter does.
-const STORES: [(&str, fn(&Wire)); 8] = [
+/// What a store does to a waiter, and how it is told to.
+type Behaviour = (&'static str, fn(&Wire));
+
+const BEHAVIOURS: [Behaviour; 8] = [
     ("tells and answers", |_| {}),
     ("tells nobody anything", Wire::silence),
     ("is asked all the time", Wire::hurry),
@@ -25,7 +27,7 @@ const STORES: [(&str, fn(&Wire)); 8] = [
 /// The timers of the runtime tick in milliseconds, so a millisecond or two are the ticks.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_it_should_whatever_the_store_does() {
-    for (does, tell) in STORES {
+    for (does, tell) in BEHAVIOURS {
         for wait in WAITS {
             let sim = Sim::new();
             let (holder, waiter) = (sim.client(), sim.client());

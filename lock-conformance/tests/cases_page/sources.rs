@@ -74,13 +74,13 @@ impl Sources {
     }
 
     /// A test cites what stands in it and right above it, and a file of tests what its own comment says.
-    fn read_tests(&mut self, file: &str, text: &str, labels: &BTreeSet<&str>) {
+    fn read_tests(&mut self, file: &str, source: &str, labels: &BTreeSet<&str>) {
         let folder = folder(file);
         let (mut of_file, mut above) = (BTreeSet::new(), BTreeSet::new());
         let (mut is_test, mut has_tests) = (false, false);
         // The function that the lines are in, if it is a test, and how far that is indented.
         let mut within: Option<(Option<&str>, usize)> = None;
-        for line in text.lines() {
+        for line in source.lines() {
             let code = line.trim_start();
             let indent = line.len() - code.len();
             let cited = said(code).flat_map(words).filter(|word| labels.contains(word));

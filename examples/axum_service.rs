@@ -19,9 +19,9 @@ use axum::{
 use distlock::{AcquireOptions, DistributedLock, FencingToken, Locks, Settings};
 use tokio::net::TcpListener;
 
-/// A client that has waited longer is probably gone.
+/// How long a request waits for a lock. A client that has waited longer is probably gone.
 const WAIT: Duration = Duration::from_millis(500);
-/// Shorter than the time that Kubernetes gives a service to stop: 30 s.
+/// How long requests may go on during a shutdown: less than the 30 s that Kubernetes gives a service to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
@@ -155,13 +155,13 @@ mod tests {
 
     use super::*;
 
-    /// Longer than a machine is busy. What comes sooner is waited for no longer.
+    /// An upper bound for waiting, longer than any delay on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     struct Service {
         address: SocketAddr,
         locks: Locks,
-        /// Those of another machine on the same store.
+        /// The locks of another machine on the same store.
         others: Locks,
         stop: oneshot::Sender<()>,
         ended: JoinHandle<io::Result<()>>,
@@ -177,7 +177,7 @@ mod tests {
         assert_status(200, &ask(service.address, "POST /orders/8/payment").await);
 
         guard.release().await.unwrap();
-        // The place of the one that waited in vain is removed by the keeper.
+        // The keeper removes the place of the request that gave up.
         queue_is(&order, 0).await;
         let paid = ask(service.address, "POST /orders/7/payment").await;
         assert_status(200, &paid);
@@ -189,7 +189,7 @@ mod tests {
     async fn a_shutdown_answers_503_to_who_waits_and_waits_for_who_holds_a_lock() {
         let service = Service::start("axum shutdown", PATIENCE).await;
         let order = service.others.mutex("orders/7").unwrap();
-        // As of a request that is under way.
+        // Held as by a request in progress.
         let guard = service.locks.mutex("orders/7").unwrap().acquire().await.unwrap();
         let waits = tokio::spawn(ask(service.address, "POST /orders/7/payment"));
         queue_is(&order, 2).await;
@@ -228,7 +228,7 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let (stop, stopped) = oneshot::channel();
             let stopped = async move {
-                // A test that has failed is a reason to stop, too.
+                // A failed test also stops the service.
                 let _ = stopped.await;
             };
             let ended = tokio::spawn(serve(listener, locks.clone(), PATIENCE, stopped));
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// What the service answers.
+    /// Sends a request, and returns the answer.
     async fn ask(service: SocketAddr, request: &str) -> String {
         let mut connection = TcpStream::connect(service).await.unwrap();
         let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

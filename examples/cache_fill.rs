@@ -48,7 +48,7 @@ async fn serve(cache: Cache, page: &'static str) -> Result<String, distlock::Err
         Err(distlock::Error::WaitTimeout { .. }) => return Ok(cache.ask_source(page).await),
         Err(error) => return Err(error),
     };
-    // The holder before this one has filled it.
+    // The previous holder has filled the page.
     let text = match cache.look(page) {
         Some(text) => text,
         None => cache.ask_source(page).await,

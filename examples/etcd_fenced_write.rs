@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         read(&mut client).await?
     );
 
-    // What its write will compare: its key, which ends with its lease.
+    // The write of the paused holder compares this key, which ends with its lease.
     let late = etcd.held(&paused.hold()).ok_or("the lock is lost")?;
 
     // The lease of the paused holder ends, so the next one in the queue is admitted.
@@ -67,7 +67,7 @@ async fn read(client: &mut Client) -> Result<i64, Box<dyn Error>> {
     Ok(answer.kvs().first().ok_or("somebody has deleted the balance")?.value_str()?.parse()?)
 }
 
-/// Writes if etcd finds at that moment that the lock is held. Returns whether it was.
+/// Writes if the lock is held at the moment of the write, as etcd sees it. Returns whether it was held.
 async fn write(held: &HeldKey, client: &mut Client, balance: i64) -> Result<bool, Box<dyn Error>> {
     let still_held = Compare::create_revision(held.key(), CompareOp::Equal, held.create_revision());
     let put = TxnOp::put(BALANCE, balance.to_string(), None);

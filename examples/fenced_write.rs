@@ -34,7 +34,7 @@ async fn main() -> Outcome<()> {
     let quick = take(&locks).await?;
     for account in &mut accounts {
         account.write(quick.token(), 50)?;
-        // The paused process goes on with its old balance, and would undo what was written.
+        // The paused process goes on with its old balance, and would overwrite the new one.
         let late = account.write(paused.token(), 20);
         let refused =
             late.map_or_else(|error| error.to_string(), |()| "taken, and read by nobody".to_owned());
@@ -59,8 +59,8 @@ trait Account {
     fn write(&mut self, token: FencingToken, balance: i64) -> Outcome<()>;
 }
 
-/// A file cannot compare tokens. So each write is a file of its own, named by its token, and the greatest one counts: a write is one
-/// rename, without a moment between a check and the write.
+/// A file cannot compare tokens. So each write creates a new file, whose name is its token, and the file with the largest token counts. A
+/// write is one rename, so nothing can happen between a check and the write.
 struct InFiles(PathBuf);
 
 impl InFiles {

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Starts a service. True if it was the one that set things up.
 async fn start(locks: Locks, n: u32, folder: PathBuf) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    // Once it is there, no lock is needed: most starts ask no store.
+    // After the setup no lock is needed: most starts do not contact the store.
     if folder.exists() {
         println!("service {n}: it is there");
         return Ok(false);
@@ -53,7 +53,7 @@ async fn start(locks: Locks, n: u32, folder: PathBuf) -> Result<bool, Box<dyn Er
     Ok(first)
 }
 
-/// It appears whole or not at all: if this process dies halfway, or loses the lock, the next one begins anew.
+/// The result appears completely or not at all: if this process dies halfway, or loses the lock, the next one starts over.
 async fn set_up(folder: &Path) -> std::io::Result<()> {
     let half = folder.with_extension("half");
     fs::create_dir_all(&half)?;

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let carl = lost(&locks, &lock, bert).await?;
     carl.release().await?;
 
-    // A process that exits without it may leave a lock behind until its ttl ends.
+    // A process that exits without `close` may leave a lock behind until its ttl ends.
     locks.close(Duration::from_secs(5)).await?;
     println!("\nEverything is released. Next: `cargo run --example stop_when_lost`, or README.md.");
     Ok(())

@@ -1,8 +1,7 @@
 //! How does a scheduled task run once, on however many machines it is scheduled?
 //!
-//! The lock keeps two machines from working at the same time. It does not know what was done before: a machine whose clock is late
-//! gets the lock when it is free again. So each run records where all machines see it that the work is done, and checks that under the
-//! lock.
+//! The lock keeps two machines from working at the same time. It does not know what was done before: a machine whose clock is late gets the
+//! lock when it is free again. So each run records, in storage that all machines share, that the work is done, and checks that under the lock.
 //!
 //! ```sh
 //! cargo run --example scheduled_task

@@ -16,7 +16,7 @@ use std::{
 
 use distlock::{DistributedLock, Semaphore};
 
-/// The supplier allows so many calls at once, over all machines.
+/// The number of simultaneous calls that the supplier allows, over all machines.
 const CALLS: u32 = 4;
 
 #[tokio::main]

@@ -8,7 +8,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use distlock::{DistributedLock, Locks, Settings};
 
-/// The store and the options of the locks. What is left out has its default. This is JSON; any format of serde will do.
+/// The store and the options of the locks. Omitted options have their defaults. This is JSON; any self-describing format of serde works.
 const FILE: &str = r#"{
     "url": "memory:",
     "options": {
@@ -20,7 +20,7 @@ const FILE: &str = r#"{
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let settings: Settings = serde_json::from_str(FILE)?;
-    // The URL is not shown: it may have a password in it.
+    // The URL is not shown, because it may contain a password.
     println!("{settings:?}");
     // A mistake is reported when the service starts, before it connects.
     let wrong: Settings = serde_json::from_str(r#"{ "url": "memory:", "options": { "ttl": "1ms" } }"#)?;

@@ -56,9 +56,9 @@ fn several_processes(url: &str, processes: u64, rounds: u64) -> Outcome<()> {
 
 fn both_runs(url: &str, processes: u64, rounds: u64, counter: &Path) -> Outcome<()> {
     let (file, each, expected) = (counter.to_string_lossy(), rounds.to_string(), processes * rounds);
-    // A name for this run alone: an earlier run that was killed may hold its lock until the ttl ends.
+    // A new name for each run: an earlier run that was killed may hold its lock until the ttl ends.
     let name = format!("examples/counter-{}", process::id());
-    // Connects first, so that a store that is away is reported once, and not by every process.
+    // One process connects first, so that an outage of the store is reported once, and not by every process.
     all(1, &["worker", url, &name, &file, "0"])?;
 
     all(processes, &["careless", &file, &each])?;
@@ -73,7 +73,7 @@ fn both_runs(url: &str, processes: u64, rounds: u64, counter: &Path) -> Outcome<
     if sum.value == expected { Ok(()) } else { Err("counts are lost".into()) }
 }
 
-/// Starts this program so many times at once, and waits for all of them.
+/// Starts this program this many times at once, and waits for all of them.
 fn all(processes: u64, args: &[&str]) -> Outcome<()> {
     let program = env::current_exe()?;
     let started: Vec<Child> =
@@ -130,7 +130,7 @@ fn read(counter: &Path) -> Outcome<Count> {
     Ok(Count { value: value.parse()?, token: token.parse()? })
 }
 
-/// Readers see the old file or the new one, and never half of it.
+/// Readers see the old file or the new one, and never an incomplete one.
 fn write(counter: &Path, count: Count) -> Outcome<()> {
     let new = counter.with_extension(process::id().to_string());
     fs::write(&new, format!("{} {}", count.value, count.token))?;

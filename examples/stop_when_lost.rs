@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The body is dropped at its next await: nothing of it runs after the loss.
+/// `run` drops the body at its next await, so no later part of it runs after the loss.
 async fn with_run(locks: &Locks) -> Result<(), Box<dyn Error>> {
     let lock = locks.mutex("import")?;
     let rows = lock.run(|_| async { 42 }).await?;
@@ -42,7 +42,7 @@ async fn with_run(locks: &Locks) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same by hand, where the work is not one future.
+/// The same by hand, for work that is not a single future.
 async fn with_select(locks: &Locks) -> Result<(), Box<dyn Error>> {
     // Without renewal the lease ends at its ttl, as if the store could not be reached any more.
     let options = AcquireOptions::new().ttl(Duration::from_millis(200)).renew(false);

@@ -1,8 +1,8 @@
 //! How do I test what my service does when its lock is lost?
 //!
 //! The service writes to a journal that checks no tokens, so it has to stop by itself when its lock is lost. The tests below run it in
-//! simulations: it is stopped, cut off or put to sleep for longer than its lease, and must not write once the next holder does. Two
-//! versions with a common mistake show that the tests find it.
+//! simulations: it is stopped, cut off or put to sleep for longer than its lease, and must not write after the next holder has begun to. Two
+//! versions with a common mistake each show that the tests find it.
 //!
 //! ```sh
 //! cargo run --example tested_service
@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 const TTL: Duration = Duration::from_secs(3);
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A journal of the tokens that wrote, line by line. It checks no token, like a mail server or a machine tool.
+/// A journal, whose lines are the tokens of the writers. It checks no token, like a mail server or a machine tool.
 #[derive(Clone, Debug, Default)]
 struct Journal(Arc<Mutex<Vec<FencingToken>>>);
 
@@ -37,7 +37,7 @@ impl Journal {
 
 /// The service: writes a line every 100 ms for as long as it holds the lock. Returns why it stopped.
 ///
-/// It checks the lock before each write, because it may have been stopped since the last one, and it does not sleep on after a loss.
+/// It checks the lock before each write, because it may have been stopped since the last one, and a loss ends its sleep.
 async fn serve(locks: Locks, journal: Journal) -> Result<LostReason, distlock::Error> {
     let guard = locks.mutex("journal")?.acquire_with(&AcquireOptions::new().ttl(TTL)).await?;
     while guard.is_held() {
@@ -85,7 +85,7 @@ mod tests {
     enum Trouble {
         /// The process is stopped, or its runtime is blocked.
         Stopped,
-        /// Nothing that it sends arrives in time.
+        /// No message of the service arrives in time.
         CutOff,
         /// All machines sleep.
         Asleep,
@@ -116,14 +116,14 @@ mod tests {
         }
     }
 
-    /// It takes a stop between the check and the write, which not every seed has.
+    /// The fault needs a stop between the check and the write, which not every seed has.
     #[test]
     fn a_service_that_looks_and_then_takes_its_time_is_found() {
         let found = (0..SEEDS).filter(|&seed| stale_lines(serve_late, Trouble::Stopped, seed) > 0).count();
         assert!(found > 0, "no seed of {SEEDS} has found it");
     }
 
-    /// The first mistake: to believe that a lock that was granted is held.
+    /// The first mistake: to assume that a lock is still held because it was granted.
     async fn serve_blindly(locks: Locks, journal: Journal) -> Result<LostReason, distlock::Error> {
         let guard = locks.mutex("journal")?.acquire_with(&AcquireOptions::new().ttl(TTL)).await?;
         loop {
@@ -142,7 +142,7 @@ mod tests {
         Ok(guard.lost().await)
     }
 
-    /// Runs two of a service, gets the first into trouble, and counts the lines of the first behind one of the second.
+    /// Runs two instances of a service, gets the first into trouble, and counts its lines after the first line of the second.
     fn stale_lines<F>(service: fn(Locks, Journal) -> F, trouble: Trouble, seed: u64) -> usize
     where
         F: Future<Output = Result<LostReason, distlock::Error>> + Send + 'static,
@@ -154,7 +154,7 @@ mod tests {
                 client.spawn(service(client.locks().clone(), journal.clone()));
                 sim.sleep(PERIOD).await;
             }
-            // At any moment of its work.
+            // The trouble begins at a random moment of its work.
             sim.sleep(sim.entropy().up_to(TTL)).await;
             get_into(trouble, &sim, &first).await;
             sim.sleep(2 * TTL).await;
@@ -166,7 +166,7 @@ mod tests {
         })
     }
 
-    /// One whose clock runs as fast as the store's, to 1 %.
+    /// A client whose clock runs as fast as that of the store, to 1 %.
     fn client(sim: &Sim) -> SimClient {
         let fast_by = sim.entropy().below(20_001) as i32 - 10_000;
         sim.client_through(fast_by, |store, _| store)

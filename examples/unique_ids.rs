@@ -11,7 +11,7 @@ use std::{collections::HashSet, error::Error, ops::Range, time::Duration};
 
 use distlock::{DistributedLock, Lock, Locks};
 
-/// How many ids come with one grant.
+/// How many ids one grant provides.
 const BLOCK: u64 = 100;
 
 #[tokio::main]

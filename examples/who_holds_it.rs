@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("it should have waited in vain: {other:?}").into()),
     }
 
-    // What people and tools need from a store.
+    // The interface for people and tools.
     let operator = locks.operator();
     for name in operator.list("deploy/").await? {
         for row in operator.queue(&name).await? {

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let paused = take(&locks).await?;
     println!("token {}: the balance is {}, I take 80 … and am paused", paused.token(), read(&client).await?);
-    // What its write will check: its node, which ends with its lease.
+    // The write of the paused holder checks this node, which ends with its lease.
     let late = zookeeper.held(&paused.hold()).ok_or("the lock is lost")?;
 
     // The lease of the paused holder ends, so the next one in the queue is admitted.
@@ -64,7 +64,7 @@ async fn read(client: &Client) -> Result<i64, Box<dyn Error>> {
     Ok(String::from_utf8(data)?.parse()?)
 }
 
-/// Writes if ZooKeeper finds at that moment that the lock is held. Returns whether it was.
+/// Writes if the lock is held at the moment of the write, as ZooKeeper sees it. Returns whether it was held.
 async fn write(held: &distlock::zk::HeldNode, client: &Client, balance: i64) -> Result<bool, Box<dyn Error>> {
     let mut write = client.new_multi_writer();
     write.add_check_version(held.path(), held.version())?;

@@ -1,6 +1,6 @@
-//! Runs fuzz targets as tests, on any compiler: on their corpus, and on what chance makes of it.
+//! Runs fuzz targets as tests, on any compiler: on their corpus, and on random changes of it.
 //!
-//! A file of the tests of each crate that has targets, and of no crate.
+//! Each crate with fuzz targets includes this file in its tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,14 +16,14 @@ use proptest::{
 };
 use tracing::subscriber::{NoSubscriber, with_default};
 
-/// A fuzz target, and how much memory it may need at a time.
+/// A fuzz target, and how much memory it may use at a time.
 pub(crate) struct Target {
-    /// Of its program in `fuzz_targets`, and of the folder of its corpus.
+    /// The name of its program in `fuzz_targets`, and of the folder of its corpus.
     pub(crate) name: &'static str,
     pub(crate) run: fn(&[u8]),
-    /// So many bytes for each byte that it is given,
+    /// The allowed memory in bytes, for each byte of input.
     pub(crate) per_byte: u64,
-    /// and so many on top.
+    /// The allowed memory in bytes, in addition to that.
     pub(crate) fixed: u64,
 }
 
@@ -31,13 +31,13 @@ impl Target {
     /// Runs it on every file of its corpus.
     pub(crate) fn replay(&self) {
         for (file, data) in self.corpus() {
-            // Shown if it fails.
+            // Printed if the test fails.
             println!("{file}");
             self.within_bounds(&data);
         }
     }
 
-    /// Runs it on files of its corpus that were changed at random. `PROPTEST_CASES` says how many, 256 if it is not set.
+    /// Runs it on randomly changed files of its corpus: `PROPTEST_CASES` of them, 256 by default.
     pub(crate) fn replay_mutated(&self) {
         let corpus: Vec<_> = self.corpus().into_values().collect();
         let step = (0..5_u8, any::<Index>(), any::<Index>(), any::<u8>(), select(corpus.clone()));
@@ -57,8 +57,8 @@ impl Target {
 
     fn within_bounds(&self, data: &[u8]) {
         let mut outcome = Ok(());
-        // A panic that passed the counter would spoil it. So would a subscriber that another test of this program has for the whole
-        // process, and that keeps what it is told.
+        // A panic that unwinds through the counter would make it wrong. So would a global subscriber of another test in this program that
+        // stores events.
         let run = || with_default(NoSubscriber::default(), || (self.run)(data));
         let memory = allocation_counter::measure(|| outcome = catch_unwind(run)).bytes_max;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
@@ -71,12 +71,12 @@ impl Target {
         let paths = files.map(|file| file.expect("the folder can be read").path());
         let read = |path: PathBuf| (path.display().to_string(), fs::read(path).expect("it can be read"));
         let corpus: BTreeMap<_, _> = paths.map(read).collect();
-        assert!(corpus.len() >= 5, "{}: the corpus is too small to mean anything", self.name);
+        assert!(corpus.len() >= 5, "{}: the corpus is too small to show anything", self.name);
         corpus
     }
 }
 
-/// Shown as text as far as it is.
+/// Prints the input as text, with escapes for other bytes.
 struct Input(Vec<u8>);
 
 impl fmt::Debug for Input {
@@ -85,7 +85,7 @@ impl fmt::Debug for Input {
     }
 }
 
-/// One step of what a fuzzer does.
+/// One mutation, as a fuzzer makes it.
 fn mutate(data: &mut Vec<u8>, kind: u8, from: Index, to: Index, byte: u8, other: &[u8]) {
     let (from, to) = (from.index(data.len() + 1), to.index(data.len() + 1));
     let range = from.min(to)..from.max(to);
@@ -98,7 +98,7 @@ fn mutate(data: &mut Vec<u8>, kind: u8, from: Index, to: Index, byte: u8, other:
     }
 }
 
-/// The programs of the fuzz targets are those that a crate has tests for, and each runs the same function.
+/// Checks that the fuzz programs of a crate are those with tests, and that each calls the same function.
 pub(crate) fn assert_programs(krate: &str, targets: &[Target]) {
     let prefix = format!("{}_", krate.trim_start_matches("lock_"));
     let programs = fs::read_dir(folder().join("fuzz_targets")).expect("the folder of the programs");

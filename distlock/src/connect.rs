@@ -29,7 +29,7 @@ use crate::{
 /// | URL | store |
 /// |---|---|
 /// | `memory:` | the memory of this process |
-/// | `memory:NAME` | another one, by name: each name is a store of its own |
+/// | `memory:NAME` | a store in memory with this name: each name is a store of its own |
 /// | `redis://[user[:password]@]host[:port][/database]` | a Redis server; feature `redis` |
 /// | `rediss://…` | the same over TLS |
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | an etcd cluster; feature `etcd` |
@@ -58,7 +58,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// The store has to answer. [`Outage::Wait`](crate::Outage::Wait) is for locks, and not for this call: a service that may start before its
+/// The store has to answer. [`Outage::Wait`](crate::Outage::Wait) applies to locks, and not to this call: a service that may start before its
 /// store calls again while the error [is transient](ConnectError::is_transient).
 ///
 /// ```
@@ -79,17 +79,17 @@ use crate::{
 /// # }
 /// ```
 ///
-/// Connect once in a process, and clone the [`Locks`]. Those of another call are another client: to the store, and in
-/// [`Error::WaitTimeout`](crate::Error::WaitTimeout), they are like another process.
+/// Connect once in a process, and clone the [`Locks`]. A second call creates another client: for the store, and in
+/// [`Error::WaitTimeout`](crate::Error::WaitTimeout), it is like another process.
 ///
 /// # Errors
 /// [`ConnectError`] says what is wrong with the URL, which feature is missing, or what the store answered.
 ///
 /// # Cancel safety
-/// If the future is dropped, no lock was taken, and what was opened is closed.
+/// If the future is dropped, no lock was taken, and the connection is closed.
 ///
 /// # Panics
-/// Like `std::thread::spawn`, if the keeper's thread cannot be started.
+/// If the keeper's thread cannot be started, as `std::thread::spawn` does.
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     let (&Scheme { name, feature }, rest) = scheme_of(url)?;
     if name == "memory" {
@@ -142,7 +142,7 @@ fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
     })
 }
 
-/// Whether an unknown scheme can be shown: it looks like one, and not like the user of a URL without a scheme.
+/// Whether an unknown scheme can be shown: it looks like a scheme, and not like the user of a URL without a scheme.
 fn is_harmless(scheme: &str, rest: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let shaped = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(letter);

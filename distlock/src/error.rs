@@ -1,8 +1,8 @@
-//! [`ConnectError`]: why a URL gave no locks.
+//! [`ConnectError`]: why connecting failed.
 
 use lock_core::{BackendError, InputError, settings};
 
-/// Why [`connect`](crate::connect) gave no locks. It never contains a password, in whatever way it is printed.
+/// Why [`connect`](crate::connect) failed. It never contains a password, however it is printed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -28,7 +28,7 @@ pub enum ConnectError {
     BadUrl {
         /// The scheme of the URL.
         scheme: &'static str,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         problem: String,
     },
     /// The scheme is known from other libraries, and not supported yet.
@@ -42,10 +42,10 @@ pub enum ConnectError {
     /// An option of the settings is not allowed.
     #[error(transparent)]
     Options(#[from] InputError),
-    /// The store could not be connected to.
+    /// The connection to the store failed.
     #[error("cannot connect: {}", source.explained())]
     Backend {
-        /// What the store said.
+        /// What the backend reported.
         source: BackendError,
     },
 }
@@ -61,7 +61,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the same call may succeed later, without any change but time.
+    /// Whether the same call may succeed later, without any other change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Backend { source } if source.is_transient())
@@ -81,7 +81,7 @@ const ONE_SERVER: &str = "use `redis:` with a single server that is no part of a
 /// A scheme of a URL.
 pub(crate) struct Scheme {
     pub(crate) name: &'static str,
-    /// The feature that it needs; empty where it needs none.
+    /// The feature that it needs; empty if it needs none.
     pub(crate) feature: &'static str,
 }
 

@@ -1,8 +1,8 @@
 //! Distributed locks that tell the truth.
 //!
-//! A mutex, a read-write lock or a semaphore that several processes share, kept by a store that they share. Every lock is
-//! a queue of leases: first come, first served, on every store. Every grant has a fencing token, and a guard whose lock is
-//! lost says so before the next holder can be admitted.
+//! Mutexes, read-write locks and semaphores that several processes share, in a store that they share as well. Every lock is a queue of
+//! leases: first come, first served, on every store. Every grant has a fencing token. A guard whose lease cannot be renewed reports the loss
+//! before the next holder can be admitted.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,14 +48,14 @@
 //! # let settings = distlock::Settings { url, options };
 //! let (locks, options) = (settings.connect().await?, settings.options);
 //!
-//! // A job of one of many machines: a `wait` of zero asks once, and the others go on without it.
+//! // A job that only one of many machines should do: a `wait` of zero asks once, and the other machines skip the job.
 //! let job = locks.mutex("jobs/report")?.with_options(options.clone().wait(Duration::ZERO));
 //! match job.run(|hold| make_report(hold.token())).await {
 //!     Err(Error::WaitTimeout { .. }) => println!("another machine makes it"),
 //!     made => made??,
 //! }
 //!
-//! // An order that is changed by one request at a time: a request that waits for more than a second gets `Error::WaitTimeout`.
+//! // An order that only one request may change at a time: a request that waits for more than a second gets `Error::WaitTimeout`.
 //! let order = locks.mutex("orders/42")?.with_options(options.clone().wait(Duration::from_secs(1)));
 //! order.run(|hold| pay(hold.token())).await??;
 //!
@@ -63,8 +63,8 @@
 //! let calls = locks.semaphore("limits/supplier", 8)?;
 //! calls.permits(1)?.run(|_| call_supplier()).await??;
 //!
-//! // A leader: waits for its turn, also while the store is away, and joins the queue again after a loss. Stop it before `close`, which
-//! // waits until all locks are released: dropping the future of `run` stops the work and releases the lock.
+//! // A leader: waits for its turn, even through outages of the store, and joins the queue again after a loss. Stop it before `close`,
+//! // which waits until all locks are released: dropping the future of `run` stops the work and releases the lock.
 //! let leader = locks.mutex("leader")?.with_options(options.outage(Outage::Wait));
 //! let mut stop = pin!(stop_signal());
 //! loop {
@@ -91,9 +91,9 @@
 //! `with_options` and `acquire_with` replace *all* options. To change one of them, start from those of the [`Settings`], as here, or from
 //! `lock.options().clone()`.
 //!
-//! A name is one lock, of one kind: a mutex and a semaphore need two names. A semaphore has one limit, too: another limit is
-//! [`Error::ClaimMismatch`] while the queue is not empty, as in a rolling update. Change the limit while the queue is empty, or together
-//! with the name; then the old and the new limit both count until the update is done.
+//! A name is one lock, of one kind: a mutex and a semaphore need two names. A semaphore also has one limit: while the queue is not empty,
+//! another limit is [`Error::ClaimMismatch`], for example during a rolling update. Change the limit while the queue is empty, or change the
+//! name with it; then the old and the new limit both apply until the update is done.
 //!
 //! # Stores
 //!
@@ -112,8 +112,8 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | getting locks from a URL, or from the settings of a service, also before the store is there | [`connect`], [`Settings`] |
-//! | taking them | [`Locks`], [`DistributedLock`], [`AcquireOptions`] |
+//! | getting locks from a URL or from the settings of a service, and waiting for the store at the start | [`connect`], [`Settings`] |
+//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`] |
 //! | work that stops when its lock is lost | [`DistributedLock::run`], [`Guard::lost`] |
 //! | a lock that was granted | [`Guard`], [`Hold`], [`FencingToken`] |
 //! | what went wrong, and whether to try again | [`Error`], [`Error::is_transient`], [`BackendError`], [`ConnectError`] |

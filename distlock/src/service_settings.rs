@@ -9,8 +9,8 @@ use crate::{ConnectError, connect};
 
 /// What a service reads from its configuration: the store, and the options of its locks.
 ///
-/// Any self-describing format of serde will do. An unknown setting is an error, and so is an empty `url`, for example from a variable that
-/// is not set. No error shows the URL, in which there may be a password.
+/// Any self-describing format of serde works. An unknown setting is an error, and so is an empty `url`, for example from a variable that
+/// is not set. No error shows the URL, because it may contain a password.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ use crate::{ConnectError, connect};
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// The store, as [`connect`] takes it. There may be a password in it.
+    /// The URL of the store, as for [`connect`]. It may contain a password.
     pub url: String,
     /// The options of all locks. An option that is left out has its default.
     pub options: AcquireOptions,
@@ -34,7 +34,7 @@ impl Settings {
     /// Connects to the store. Its locks have these options.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] for an option that is not allowed, before anything is connected to, and those of [`connect`].
+    /// [`ConnectError::Options`] for an option that is not allowed, before the store is contacted, and those of [`connect`].
     ///
     /// # Cancel safety
     /// As [`connect`].
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Settings {
             options: AcquireOptions,
         }
 
-        // By name only: if the settings were a URL alone, serde's error would repeat it, with its password.
+        // Only by name: if a URL stands in the place of the settings, serde's error would repeat it, with its password.
         let Read { url, options } = Read::deserialize(ByName(format))?;
         if url.is_empty() {
             return Err(D::Error::custom(
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Settings {
     }
 }
 
-/// Without what may be a password.
+/// Hides everything that may be a password.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.url.split_once("://").map_or("", |(scheme, _)| scheme);

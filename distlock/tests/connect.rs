@@ -69,7 +69,7 @@ async fn a_memory_url_with_a_host_is_refused() {
     );
 }
 
-/// Tests the error itself, because all features may be on. Its command works for a release, a repository and a folder.
+/// Tests the text of the error itself, because all features may be on. The command in it works for a release, a repository and a folder.
 #[test]
 fn the_command_for_a_missing_feature_is_right_before_a_release_too() {
     let error = ConnectError::MissingFeature { scheme: "zks", feature: "zk-tls" };
@@ -98,7 +98,7 @@ async fn a_store_that_is_away_is_told_with_its_address_the_cause_and_advice() {
     let trouble = "cannot connect: the store cannot be reached (redis: connecting to 127.0.0.1:1: ";
     assert!(said.starts_with(trouble) && said.ends_with("); check its address, and that it runs"), "{said}");
     assert_eq!(said.matches("127.0.0.1:1").count(), 1, "{said}");
-    // What it was told of is there for programs, too.
+    // Programs can get the cause, too.
     assert!(said.contains(&error.source().unwrap().to_string()) && error.is_transient(), "{said}");
 }
 
@@ -128,7 +128,7 @@ async fn zookeeper_over_tls_that_was_not_compiled_in_names_its_feature() {
     assert!(error.to_string().ends_with("cargo add distlock --features zk-tls"), "{error}");
 }
 
-/// With several providers of cryptography in the program, and none chosen.
+/// The program has several providers of cryptography, and has chosen none.
 #[cfg(feature = "zk-tls")]
 #[tokio::test]
 async fn zookeeper_over_tls_is_only_away_where_no_server_is() {

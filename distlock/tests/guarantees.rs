@@ -1,4 +1,4 @@
-//! `docs/guarantees.md` and the code promise the same. Only with all features: without one, a row of the document has no store.
+//! `docs/guarantees.md` and the code promise the same. The test needs all features: without one, a row of the document has no store.
 #![cfg(all(feature = "etcd", feature = "redis", feature = "sqlite", feature = "zk", target_os = "linux"))]
 
 use distlock::{

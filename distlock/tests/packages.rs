@@ -70,7 +70,7 @@ fn every_package_has_its_source_a_readme_and_both_licences() {
     }
 }
 
-/// On crates.io a relative path does not lead into the repository.
+/// On crates.io, relative links do not lead into the repository.
 #[test]
 fn the_readme_of_a_package_links_to_whole_addresses_that_exist() {
     let packages = published();
@@ -137,7 +137,7 @@ fn the_names_to_reserve_are_all_crates_in_the_order_of_publishing() {
     let place = |name: &str| names.iter().position(|listed| *listed == name);
     for package in &packages {
         for (needed, version, of_tests) in package.siblings() {
-            // Left out of the package, because it has only a path: the tests that need it cannot be run from the package alone.
+            // Cargo leaves a dev-dependency with only a path out of the package: tests that need it cannot be run from the package.
             if of_tests && !there.contains(needed.as_str()) {
                 assert_eq!(version, "*", "{} asks for a version of {needed}", package.name());
                 continue;
@@ -148,7 +148,7 @@ fn the_names_to_reserve_are_all_crates_in_the_order_of_publishing() {
                 "{} needs {needed}, which is not published",
                 package.name()
             );
-            // Any other that has only a path cannot be published, or is left out without need.
+            // Any other dependency with only a path cannot be published, or is left out without need.
             assert_ne!(version, "*", "{} does not say which {needed}", package.name());
         }
     }

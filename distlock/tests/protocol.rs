@@ -126,7 +126,7 @@ fn definitions() -> Vec<String> {
     named.filter(|label| is_label(label)).map(str::to_owned).collect()
 }
 
-/// Each label that these files cite, with the files.
+/// Each cited label, with the files that cite it.
 fn citations(of: impl Fn(&Path) -> bool) -> BTreeMap<String, BTreeSet<PathBuf>> {
     let mut cited: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
     // The labels in this file are only examples.

@@ -1,4 +1,4 @@
-//! The example on a real server. Fails where there is none: see `scripts/setup`.
+//! The example on a real server. The test fails if there is none: see `scripts/setup`.
 
 use std::process::Command;
 

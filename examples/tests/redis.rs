@@ -1,4 +1,4 @@
-//! The example on a real server, from several processes. Fails where `redis-server` is missing: see `scripts/setup`.
+//! The examples on a real server, from several processes. The tests fail if `redis-server` is missing: see `scripts/setup`.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ fn a_process_that_ends_without_a_close_leaves_no_lock() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
-    // Nobody is given this port as long as it is reserved, and nobody listens there.
+    // While this port is reserved, no other process gets it, and no server listens on it.
     let port = Port::reserve();
     let url = format!("redis://user:hunter2@127.0.0.1:{port}/0?connect_timeout=500ms");
     let output = Command::new(built::example("shared_counter")).args([&url, "1", "1"]).output();

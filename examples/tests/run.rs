@@ -1,4 +1,4 @@
-//! Every example runs, and says what it promises.
+//! Every example runs, and prints what it promises.
 
 use std::process::Command;
 
@@ -107,7 +107,7 @@ fn a_process_that_ends_without_a_close_leaves_no_lock() {
     built::assert_that_ends_leave_no_lock(&format!("sqlite:{}", folder.path().join("locks.db").display()));
 }
 
-/// What an example says on an embedded store of its own: that of the user is not for tests.
+/// The output of an example on a new SQLite file: tests do not use the file of the user.
 fn run_on_a_file(example: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder for the file can be made");
     run_with(example, &[&format!("sqlite:{}", folder.path().join("locks.db").display())])
@@ -117,7 +117,7 @@ fn run(example: &str) -> String {
     run_with(example, &[])
 }
 
-/// What an example says. Cargo builds the examples together with the tests.
+/// The output of an example. Cargo builds the examples together with the tests.
 fn run_with(example: &str, args: &[&str]) -> String {
     let output =
         Command::new(built::example(example)).args(args).output().expect("the example can be started");

@@ -3,7 +3,7 @@
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The group, which is the module that its test stands in.
+    /// The group, which is the module of its test.
     pub group: &'static str,
     /// The promise, as the name of its test.
     pub name: &'static str,

@@ -31,7 +31,7 @@ impl Authority {
     /// A certificate for these hosts, valid for longer than any test takes.
     ///
     /// # Panics
-    /// If a host is none, or no key can be made.
+    /// If a host is not valid, or no key can be created.
     #[must_use]
     pub fn issue(&self, hosts: &[&str]) -> Issued {
         self.sign(&params(hosts))

@@ -14,7 +14,7 @@ use crate::{Client, Command, Reply, Side, audit, command::Interpreter, signals};
 /// The variable that makes the test `contender` a client process.
 pub(crate) const VARIABLE: &str = "DISTLOCK_CONTENDER";
 
-/// What stands before each reply: the test harness writes lines of its own.
+/// The prefix of each reply, because the test harness writes lines of its own.
 pub(crate) const MARK: &str = "@contender ";
 
 /// A client in another process: this test binary, started again. For a store that other processes cannot reach, a client in
@@ -72,7 +72,7 @@ impl ClientProcess {
             while let Some(command) = told.recv().await {
                 let reply = tokio::select! {
                     reply = interpreter.execute(command) => reply,
-                    // The crash happens in the middle of things, too.
+                    // The crash may interrupt the current work.
                     () = sender.closed() => break,
                 };
                 let _ = sender.send(reply);

@@ -26,7 +26,7 @@ pub(crate) struct ClientRegistry {
     cut_off: AtomicBool,
 }
 
-/// One client: the layer next to its store, which takes note of its entries.
+/// One client: the layer next to its store, which records its entries.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRecord {
     entries: Mutex<Entries>,
@@ -37,7 +37,7 @@ pub(crate) struct ClientRecord {
 struct Entries {
     /// Entries that may be in the store.
     asked: HashSet<EntryId>,
-    /// Entries for which the case calls the verbs itself. No engine leaves for them.
+    /// Entries for which the case calls the verbs itself. No engine removes them.
     by_hand: HashSet<EntryId>,
 }
 
@@ -54,12 +54,12 @@ impl ClientRegistry {
         self.records().iter().for_each(|record| record.crash());
     }
 
-    /// Takes note that a client process was started.
+    /// Records that a client process was started.
     pub(crate) fn mark_process(&self) {
         self.processes.store(true, Ordering::SeqCst);
     }
 
-    /// Takes note that a client connects through a proxy.
+    /// Records that a client connects through a proxy.
     pub(crate) fn mark_cut_off(&self) {
         self.cut_off.store(true, Ordering::SeqCst);
     }

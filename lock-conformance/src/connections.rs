@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs};
 const ESTABLISHED: &str = "01";
 
 /// How many connections to this port are open on this machine, by the kernel's table of TCP connections. It is meant for servers that
-/// do not tell how many clients they have, to fill the connections of a [`Footprint`](crate::Footprint). A
+/// do not report how many clients they have, to fill the connections of a [`Footprint`](crate::Footprint). A
 /// [`ServerControl`](crate::ServerControl) that connects to the server itself has to count before it connects.
 ///
 /// `None` on systems other than Linux, which have no such table.
@@ -19,13 +19,13 @@ pub fn connections_to(port: u16) -> Option<u64> {
         return None;
     }
     let table = fs::read_to_string("/proc/net/tcp").expect("Linux has a table of connections");
-    // Of a machine without IPv6 there is none.
+    // A machine without IPv6 has no such table.
     let table6 = fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
     Some((open_in(&table, port) + open_in(&table6, port)) as u64)
 }
 
-/// A connection within the machine has a row for each of its ends. It is counted at the one from which the port is the other. The
-/// kernel may write a row twice while connections come and go, so rows are told apart by their ends.
+/// A connection within the machine has a row for each of its ends. It is counted in the row whose remote port this is. The
+/// kernel may write a row twice while connections come and go, so rows are identified by their ends.
 fn open_in(table: &str, port: u16) -> usize {
     let rows = table.lines().skip(1).filter(|row| !row.trim().is_empty());
     let ends = rows.filter_map(|row| {
@@ -50,7 +50,7 @@ mod tests {
         let server = TcpListener::bind((address, 0)).unwrap();
         let at = server.local_addr().unwrap();
         let count = || connections_to(at.port()).unwrap();
-        assert_eq!(count(), 0, "one that listens is none");
+        assert_eq!(count(), 0, "a listener is no connection");
         let clients = [(); 3].map(|()| TcpStream::connect(at).unwrap());
         assert_eq!(count(), 3);
         let [first, second, third] = clients;

@@ -1,4 +1,4 @@
-//! [`Impostor`]: a server that clients must not send anything to.
+//! [`Impostor`]: a server to which clients must not send anything.
 
 use std::{
     io::{self, Read},

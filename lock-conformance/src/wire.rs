@@ -23,7 +23,7 @@ pub trait Wire: Send + Sync {
     /// How soon the store promises to notice that a connection for hints has died silently.
     fn noticed_within(&self) -> Duration;
 
-    /// How requests, answers and hints are told apart on a connection.
+    /// Separates requests, answers and hints on a connection.
     fn framing(&self) -> Arc<dyn Framing>;
 
     /// The names of the requests that a verb can send, as the [framing](Self::framing) names them. Looking again is an

@@ -1,9 +1,9 @@
-//! The switches, as text that stands in the source of `lock-core`, and what is there instead in the copy: see `core`.
+//! The switches: text in the source of `lock-core`, and its replacement in the copy (see `core`).
 
 /// Names the bug whose switch is on.
 pub(crate) const VARIABLE: &str = "DISTLOCK_BUG";
 
-/// A bug, the case that has to find it, and some words of what it says then.
+/// A bug, the case that has to find it, and a part of the failure message.
 pub(crate) struct InEngine {
     pub(crate) id: &'static str,
     pub(crate) case: (&'static str, &'static str),
@@ -18,7 +18,7 @@ pub(crate) struct Switch {
     pub(crate) to: &'static str,
 }
 
-/// What all switches ask.
+/// The condition of all switches.
 pub(crate) const LIBRARY: Switch = Switch {
     file: "lib.rs",
     from: "mod wait;\n",
@@ -40,7 +40,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[Switch {
             file: "keeper/handle.rs",
             from: "Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()",
-            to: r#"// The clock that is given counts the sleep of that machine, and this one does not.
+            to: r#"// The given clock counts the time in which the machine sleeps, and this one does not.
             let clock: Arc<dyn Clock> = if crate::bug("b02") { Arc::new(SystemClock) } else { clock };
             Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()"#,
         }],
@@ -120,7 +120,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             file: "lost.rs",
             from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
             to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
-            // A watcher that did not listen when it was given has missed it.
+            // A watcher that was not listening at the moment of the loss misses it.
             if crate::bug("b19") && self.watcher.is_none() { return Poll::Pending; }
             return Poll::Ready(reason);"#,
         }],
@@ -144,7 +144,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             file: "pending_entry.rs",
             from: "        let answer = answer.and_then(|answer| answer);\n",
             to: r#"        let mut answer = answer.and_then(|answer| answer);
-        // What was carried out and not answered is sent again, and the store takes it for somebody else's.
+        // A request that was carried out but not answered is sent again, and the store takes it for that of another client.
         let mut left = if crate::bug("b27") && step == Step::Create { 16 } else { 0 };
         while left > 0 && answer.as_ref().is_err_and(|error| error.is_transient()) {
             left -= 1;
@@ -242,7 +242,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             Switch {
                 file: "keeper/registry.rs",
                 from: "                let (held, loss) = lease.hold.look();\n",
-                to: r#"                // This question tells of a loss at once.
+                to: r#"                // This call reports a loss at once.
                 if crate::bug("b32") { let _ = lease.hold.is_held(); }
                 let (held, loss) = lease.hold.look();
 "#,

@@ -1,4 +1,4 @@
-//! Tests of the engine that no backend needs: seeded simulations, a model of the protocol, and the bug bank.
+//! Tests of the engine alone, for no particular backend: seeded simulations, a model of the protocol, and the bug bank.
 //!
 //! | what | where |
 //! |---|---|

@@ -12,10 +12,10 @@ use lock_engine_tests::{
     simulation::{self, Bug},
 };
 
-/// How many seeds each test of a bug may need at the most.
+/// The number of seeds within which each bug has to be found.
 const FOUND_WITHIN: u64 = 500;
 
-/// What `SEEDS` asks for: `n` are the first n, `from..to` are those.
+/// The range of seeds in `SEEDS`: `n` stands for the first n, `from..to` for a range.
 fn seeds() -> (u64, u64) {
     let Ok(text) = std::env::var("SEEDS") else { return (0, 500) };
     let number =
@@ -37,15 +37,15 @@ fn run_seeds(next: &AtomicU64, to: u64) -> Seen {
         let report = simulation::run(seed);
         drop(named);
         if !report.violations.is_empty() {
-            // The others need not go on.
+            // The other threads need not continue.
             next.store(to, Ordering::Relaxed);
-            panic!("what follows happened in this order:\n{report}");
+            panic!("the events of the run, in their order:\n{report}");
         }
         happened.add(&report);
     }
 }
 
-/// Names the seed of a run that panics.
+/// Prints the seed of a run that panics.
 struct Named(u64);
 
 impl Drop for Named {
@@ -86,7 +86,7 @@ impl Seen {
     }
 }
 
-/// As many threads as there are cores, for seconds.
+/// It keeps all cores busy for seconds.
 mod alone {
     use super::*;
 
@@ -104,7 +104,7 @@ mod alone {
             }
         });
         println!("seeds {from}..{to} in {:?}: {:?}", started.elapsed(), all.0);
-        // A workload that does not do these things tests nothing.
+        // A workload without these events tests nothing.
         if to - from >= 500 {
             for what in [
                 "granted",
@@ -123,7 +123,7 @@ mod alone {
     }
 }
 
-/// A try that met its own former entry, and an entry that a client could not leave while it stood still.
+/// A try that found its own former entry in the way, and an entry that a client could not remove while it stood still.
 #[test]
 fn seeds_that_have_found_something_find_nothing_any_more() {
     for seed in [848_214, 1_971_783] {

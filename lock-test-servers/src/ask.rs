@@ -1,4 +1,4 @@
-//! [`ask`]: what a server says to a request that is one text.
+//! [`ask`]: sends a request that is one text, and reads the answer.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What the server at `host:port` answers to a request, up to where it closes the connection.
+/// The answer of the server at `host:port` to a request, until the server closes the connection.
 ///
 /// # Errors
-/// If it does not answer, or with something that is no text.
+/// If it does not answer, or the answer is no text.
 pub async fn ask(address: &str, request: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
@@ -19,7 +19,7 @@ pub async fn ask(address: &str, request: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// What the server at `host:port` answers to `GET path`, with the head of its answer.
+/// The answer of the server at `host:port` to `GET path`, including the headers.
 ///
 /// # Errors
 /// As [`ask`].

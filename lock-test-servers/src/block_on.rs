@@ -1,13 +1,13 @@
-//! [`block_on`]: runs a future where nothing is awaited.
+//! [`block_on`]: runs a future in code that is not async.
 
 use std::{panic::resume_unwind, thread};
 
 use tokio::runtime::Builder;
 
-/// Runs a future to its end on a thread of its own, and blocks this one meanwhile, also one that a runtime runs on.
+/// Runs a future to its end on a separate thread, and blocks this one meanwhile. It can be called on a thread of a runtime, too.
 ///
 /// # Panics
-/// If the future does, or if no runtime can be made.
+/// If the future panics, or if no runtime can be started.
 pub fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> T {
     let run = || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");

@@ -7,8 +7,8 @@ use crate::{
     variable::{host_and_port, variable},
 };
 
-/// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other data: every test
-/// keeps to a prefix of its own.
+/// Names a running server to use instead of starting one, such as a service container: `etcd://host:port`. It may contain other
+/// data: every test uses a prefix of its own.
 pub const URL_VARIABLE: &str = "DISTLOCK_TEST_ETCD_URL";
 
 /// The server that [`URL_VARIABLE`] names.
@@ -26,7 +26,7 @@ pub fn address() -> Option<String> {
     host_and_port(URL_VARIABLE, "etcd://")
 }
 
-/// The program of this machine: the first that `scripts/setup` has got. Empty if there is none.
+/// The program on this machine: the first one that `scripts/setup` has installed. Empty if there is none.
 ///
 /// # Errors
 /// If `scripts/etcd/setup` cannot be run.
@@ -47,7 +47,7 @@ pub fn arguments(name: &str, data: &Path, scheme: &str, client_port: u16, peer_p
     ]
 }
 
-/// The arguments of a server that is no member of any cluster but its own.
+/// The arguments of a server that forms a cluster of its own.
 #[must_use]
 pub fn alone(name: &str, peer_port: u16) -> [String; 2] {
     let peer = format!("http://127.0.0.1:{peer_port}");

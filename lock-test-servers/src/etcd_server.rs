@@ -1,4 +1,4 @@
-//! [`EtcdServer`]: an etcd server of one test, alone or one of a cluster.
+//! [`EtcdServer`]: an etcd server of one test, alone or as a member of a cluster.
 
 use std::{
     env, fs,
@@ -14,13 +14,13 @@ use crate::{ask::http_get, etcd};
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
 const IMAGE_VARIABLE: &str = "LOCK_TEST_ETCD_IMAGE";
 
-/// Names the server to start, where it is not the default one.
+/// Names the program to start, if not the default one.
 const BINARY_VARIABLE: &str = "DISTLOCK_TEST_ETCD";
 
 /// A server on ports of its own, with a directory of its own. Dropping it ends it.
 #[derive(Debug)]
 pub struct EtcdServer {
-    // First: it ends before its ports are for others.
+    // The first field, so that it ends before its ports are released.
     process: TestServer,
     client_port: Port,
     peer_port: Port,
@@ -37,15 +37,15 @@ impl EtcdServer {
     #[must_use]
     pub fn new(scheme: &'static str) -> Self {
         let (process, client_port, peer_port) = (TestServer::new("etcd"), Port::reserve(), Port::reserve());
-        // Nobody else's.
+        // A name that no other server has.
         let name = process.directory().file_name().map(|name| name.display().to_string()).unwrap_or_default();
         Self { process, client_port, peer_port, name, scheme, arguments: Vec::new() }
     }
 
-    /// Starts a server that stands alone, with these arguments on its command line, too, and returns when it serves.
+    /// Starts a server without a cluster, with these additional arguments, and returns when it serves.
     ///
     /// # Panics
-    /// If there is none, or it does not start.
+    /// If there is no such program, or it does not start.
     pub async fn start(arguments: &[&str]) -> Self {
         loop {
             let mut server = Self::new("http");
@@ -58,12 +58,12 @@ impl EtcdServer {
         }
     }
 
-    /// Gives it these arguments, too, whenever it is started.
+    /// Adds arguments for every start.
     pub fn with(&mut self, arguments: impl IntoIterator<Item = impl Into<String>>) {
         self.arguments.extend(arguments.into_iter().map(Into::into));
     }
 
-    /// The arguments of a server that is no member of any cluster but its own.
+    /// The arguments of a server that forms a cluster of its own.
     #[must_use]
     pub fn alone(&self) -> [String; 2] {
         etcd::alone(&self.name, self.peer_port.number())
@@ -80,7 +80,7 @@ impl EtcdServer {
         self.process.launch(&program(), &arguments);
     }
 
-    /// Returns when the probe `look` succeeds, or, with `false`, when somebody else has one of its ports.
+    /// Returns when the probe `look` succeeds. Returns `false` if another process has one of its ports.
     ///
     /// # Panics
     /// If it does not start.
@@ -91,12 +91,12 @@ impl EtcdServer {
         self.process.answers("address already in use", look).await
     }
 
-    /// Whether it has a leader and carries out requests, as it says itself. Not over TLS.
+    /// Whether it reports that it has a leader and carries out requests. Does not work over TLS.
     async fn is_healthy(&self) -> bool {
         http_get(&self.address(), "/health").await.is_ok_and(|said| said.contains(r#""health":"true""#))
     }
 
-    /// Removes its data. Only while it does not run.
+    /// Removes its data. It must not run.
     ///
     /// # Panics
     /// If it cannot be removed.
@@ -139,7 +139,7 @@ impl EtcdServer {
     }
 }
 
-/// The one of this machine, or one in a container.
+/// The program on this machine, or one in a container.
 fn program() -> ServerProgram {
     if ServerProgram::wants_containers() {
         let default = "gcr.io/etcd-development/etcd:v3.7.3";
@@ -148,7 +148,7 @@ fn program() -> ServerProgram {
     ServerProgram::local([binary().display().to_string()])
 }
 
-/// The one of this machine: the one that [`BINARY_VARIABLE`] names, or else the first that `scripts/setup` has got.
+/// The program on this machine: the one that [`BINARY_VARIABLE`] names, or else the first that `scripts/setup` has installed.
 fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {

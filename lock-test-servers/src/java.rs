@@ -1,4 +1,4 @@
-//! What is run with Java: servers, and our own programs.
+//! Java programs: servers, and our own programs.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use lock_conformance::ServerProgram;
 
 use crate::zookeeper::{self, Installed};
 
-/// Names the class path of the server to start, where it is not the default one.
+/// Names the class path of the server to start, if not the default one.
 const SERVER_VARIABLE: &str = "DISTLOCK_TEST_ZK";
 
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
@@ -20,14 +20,14 @@ const IMAGE_VARIABLE: &str = "LOCK_TEST_ZOOKEEPER_IMAGE";
 /// Java with the classes of a server: on this machine, or in a container.
 pub(crate) fn server() -> ServerProgram {
     if ServerProgram::wants_containers() {
-        // The folder of the image is named after its version. In the other one it says how much is to be logged: where nothing
-        // does, logback logs everything, and a server that was busy with that lost leases.
+        // The folder in the image is named after its version. The folder `/conf` sets how much is logged: without it, logback logs everything,
+        // and a server that was busy with that lost leases.
         let run = r#"exec java -cp "/conf:$(echo /apache-zookeeper-*/lib)/*" "$@""#;
         return ServerProgram::in_container(IMAGE_VARIABLE, "zookeeper:3.9.4", ["sh", "-c", run, "java"]);
     }
     let mut command = vec![program().to_owned()];
     let classes = env::var(SERVER_VARIABLE).unwrap_or_else(|_| {
-        // Of no use to another class path, or to another Java, which say nothing of it.
+        // With another class path or another Java, the archive is ignored without a message.
         command.push(format!("-XX:SharedArchiveFile={}", installed().archive));
         existing(&installed().server).to_owned()
     });
@@ -35,10 +35,10 @@ pub(crate) fn server() -> ServerProgram {
     ServerProgram::local(command)
 }
 
-/// The program itself.
+/// The Java program.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is not installed.
 #[must_use]
 pub fn program() -> &'static str {
     const JAVA: &str = "java";
@@ -54,13 +54,13 @@ pub fn program() -> &'static str {
 /// The class path of our own programs: see `scripts/zk`.
 ///
 /// # Panics
-/// If they are not there.
+/// If they are not installed.
 #[must_use]
 pub fn client_classes() -> &'static str {
     existing(&installed().clients)
 }
 
-/// A class path whose folders are there: no test can pass without its server.
+/// Checks that the folders of a class path exist: no test can pass without its server.
 fn existing(classes: &str) -> &str {
     for part in classes.split(':') {
         let folder = Path::new(part.trim_end_matches("/*"));

@@ -1,6 +1,6 @@
 //! The servers of tests and benchmarks: how etcd, Redis and ZooKeeper are started.
 //!
-//! A server listens on the loopback interface, and keeps its data in a directory of its own. What else it is told is up to its user.
+//! A server listens on the loopback interface, and keeps its data in a directory of its own. Tests can add other settings.
 //!
 //! | for | see |
 //! |---|---|
@@ -8,17 +8,17 @@
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
 //! | a proxy in front of one, with the same feature | `proxy` |
 //! | our own programs in Java, with the same feature | `java` |
-//! | starting a server where nothing is awaited | [`block_on()`] |
-//! | what a server says of itself | [`ask()`], [`http_get`] |
+//! | starting a server in code that is not async | [`block_on()`] |
+//! | asking a server about itself | [`ask()`], [`http_get`] |
 //!
-//! Variables say which servers tests use:
+//! Environment variables choose the servers of tests:
 //!
 //! | variable | names |
 //! |---|---|
-//! | `DISTLOCK_TEST_ETCD_URL`, `DISTLOCK_TEST_REDIS_URL`, `DISTLOCK_TEST_ZK_URL` | a server that runs, for tests that need none of their own |
-//! | `DISTLOCK_TEST_ETCD`, `DISTLOCK_TEST_ZK` | the program of etcd, and the class path of ZooKeeper, if not those that `scripts/setup` has got |
+//! | `DISTLOCK_TEST_ETCD_URL`, `DISTLOCK_TEST_REDIS_URL`, `DISTLOCK_TEST_ZK_URL` | a running server, for tests that need no server of their own |
+//! | `DISTLOCK_TEST_ETCD`, `DISTLOCK_TEST_ZK` | the program of etcd, and the class path of ZooKeeper, if not those that `scripts/setup` has installed |
 //! | `LOCK_TEST_SERVERS` | where servers run: `process` (the default) or `docker` |
-//! | `LOCK_TEST_ETCD_IMAGE`, `LOCK_TEST_REDIS_IMAGE`, `LOCK_TEST_ZOOKEEPER_IMAGE` | the images of those that run in containers |
+//! | `LOCK_TEST_ETCD_IMAGE`, `LOCK_TEST_REDIS_IMAGE`, `LOCK_TEST_ZOOKEEPER_IMAGE` | the images of servers that run in containers |
 
 mod ask;
 mod block_on;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::variable::variable;
 
-/// Names a server to use instead of one of our own, as a service container is: `redis://host:port`. It may hold other data: every test
-/// keeps to a prefix of its own.
+/// Names a running server to use instead of starting one, such as a service container: `redis://host:port`. It may contain other
+/// data: every test uses a prefix of its own.
 pub const URL_VARIABLE: &str = "DISTLOCK_TEST_REDIS_URL";
 
 /// The server that [`URL_VARIABLE`] names.
@@ -14,7 +14,7 @@ pub fn url() -> Option<String> {
     variable(URL_VARIABLE)
 }
 
-/// The program of this machine, which is looked for on the `PATH`.
+/// The program on this machine, which is looked for on the `PATH`.
 pub const PROGRAM: &str = "redis-server";
 
 /// The arguments of every server: its port on the loopback interface, and its directory. It writes no snapshots.

@@ -15,20 +15,20 @@ use crate::redis;
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
 const IMAGE_VARIABLE: &str = "LOCK_TEST_REDIS_IMAGE";
 
-/// How long somebody else may have the port of a server that is started again.
+/// How long another process may have the port of a server that is started again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on a port of its own, with a directory of its own, without snapshots. Dropping it ends it.
 #[derive(Debug)]
 pub struct RedisServer {
-    // First: it ends before its port is for others.
+    // The first field, so that it ends before its port is released.
     process: TestServer,
     port: Port,
     arguments: Vec<String>,
 }
 
 impl RedisServer {
-    /// A server with these arguments on its command line, too, which does not run yet.
+    /// A server with these additional arguments, which does not run yet.
     ///
     /// # Panics
     /// If there is no directory or no port for it.
@@ -40,10 +40,10 @@ impl RedisServer {
         Self { process, port, arguments }
     }
 
-    /// Starts a server with these arguments on its command line, too, and returns when it serves.
+    /// Starts a server with these additional arguments, and returns when it serves.
     ///
     /// # Panics
-    /// If there is none, or it does not start.
+    /// If there is no such program, or it does not start.
     pub async fn start(arguments: &[&str]) -> Self {
         loop {
             let server = Self::new(arguments);
@@ -57,12 +57,12 @@ impl RedisServer {
     /// Starts a sentinel that watches nothing. It may not be listening yet.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such program.
     #[must_use]
     pub fn sentinel() -> Self {
         let (process, port) = (TestServer::new("sentinel"), Port::reserve());
         let (directory, file) = (process.directory().display(), process.directory().join("sentinel.conf"));
-        // It writes down there what it knows.
+        // A sentinel writes its state to this file.
         fs::write(&file, format!("port {port}\nbind 127.0.0.1\ndir {directory}\n"))
             .expect("a directory of our own can be written to");
         let arguments = vec![file.display().to_string(), "--sentinel".to_owned()];
@@ -79,7 +79,8 @@ impl RedisServer {
         self.process.launch(&program(), &self.arguments);
     }
 
-    /// Returns when it serves, its data read, or, with `false`, when somebody else has its port. It is not connected to: its log says so.
+    /// Returns when it serves and has loaded its data. Returns `false` if another process has its port. It looks at the log, and does not
+    /// connect.
     ///
     /// # Panics
     /// If it does not start.
@@ -103,7 +104,7 @@ impl RedisServer {
         }
     }
 
-    /// Removes its data. Only while it does not run.
+    /// Removes its data. It must not run.
     ///
     /// # Panics
     /// If it cannot be removed.
@@ -131,7 +132,7 @@ impl RedisServer {
     }
 }
 
-/// The one of this machine, or one in a container.
+/// The program on this machine, or one in a container.
 fn program() -> ServerProgram {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     if ServerProgram::wants_containers() {

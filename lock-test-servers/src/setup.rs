@@ -1,8 +1,8 @@
-//! [`printed_by`]: what `scripts/setup` has got.
+//! [`printed_by`]: what `scripts/setup` has installed.
 
 use std::process::Command;
 
-/// The lines that a script which gets a server, as `scripts/etcd/setup`, prints about what is there.
+/// The lines that a setup script, such as `scripts/etcd/setup`, prints about the installed servers.
 ///
 /// # Errors
 /// If it cannot be run.

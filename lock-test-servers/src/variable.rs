@@ -1,4 +1,4 @@
-//! [`variable`]: what the environment says.
+//! [`variable`]: reads an environment variable.
 
 use std::env;
 

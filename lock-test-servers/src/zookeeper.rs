@@ -7,8 +7,8 @@ use crate::{
     variable::{host_and_port, variable},
 };
 
-/// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data: every test
-/// keeps to a node of its own.
+/// Names a running server to use instead of starting one, such as a service container: `zk://host:port`. It may contain other
+/// data: every test uses a node of its own.
 pub const URL_VARIABLE: &str = "DISTLOCK_TEST_ZK_URL";
 
 /// The server that [`URL_VARIABLE`] names.
@@ -26,21 +26,21 @@ pub fn address() -> Option<String> {
     host_and_port(URL_VARIABLE, "zk://")
 }
 
-/// The class that is a server. Its argument is a file of [`settings`].
+/// The main class of a server. Its argument is a file with [`settings`].
 pub const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// What `scripts/setup` has got.
+/// The files that `scripts/setup` has installed.
 #[derive(Clone, Debug)]
 pub struct Installed {
     /// The class path of the server.
     pub server: String,
-    /// That of our own programs: see `scripts/zk`.
+    /// The class path of our own programs: see `scripts/zk`.
     pub clients: String,
     /// Java's archive of the classes that a server loads, for the installed Java and the class path of the server alone.
     pub archive: String,
 }
 
-/// What `scripts/setup` has got. It may be gone.
+/// The files that `scripts/setup` has installed. They may have been removed since.
 ///
 /// # Errors
 /// If `scripts/zk/setup` cannot be run, or prints something else.

@@ -1,4 +1,4 @@
-//! [`ZooKeeperServer`]: a ZooKeeper server of one test, alone or one of an ensemble.
+//! [`ZooKeeperServer`]: a ZooKeeper server of one test, alone or as a member of an ensemble.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{ask::ask, java, zookeeper};
 /// A server on a port of its own, with a directory of its own. Dropping it ends it.
 #[derive(Debug)]
 pub struct ZooKeeperServer {
-    // First: it ends before its port is for others.
+    // The first field, so that it ends before its port is released.
     process: TestServer,
     port: Port,
     settings: Vec<String>,
@@ -31,10 +31,10 @@ impl ZooKeeperServer {
         Self { process, port, settings, arguments: Vec::new() }
     }
 
-    /// Starts a server with these settings and arguments of Java, too, and returns when it serves.
+    /// Starts a server with these additional settings and Java arguments, and returns when it serves.
     ///
     /// # Panics
-    /// If there is none, or it does not start.
+    /// If Java or the server is not installed, or it does not start.
     pub async fn start(tick: Duration, settings: &[&str], arguments: &[&str]) -> Self {
         loop {
             let mut server = Self::new(tick);
@@ -47,12 +47,12 @@ impl ZooKeeperServer {
         }
     }
 
-    /// Gives it these settings, too, whenever it is started. Of two for the same, the last one holds.
+    /// Adds settings for every start. A later value replaces an earlier one.
     pub fn with(&mut self, settings: impl IntoIterator<Item = impl Into<String>>) {
         self.settings.extend(settings.into_iter().map(Into::into));
     }
 
-    /// Gives Java these arguments, whenever it is started.
+    /// Adds Java arguments for every start.
     pub fn with_arguments(&mut self, arguments: impl IntoIterator<Item = impl Into<String>>) {
         self.arguments.extend(arguments.into_iter().map(Into::into));
     }
@@ -69,10 +69,10 @@ impl ZooKeeperServer {
         self.process.launch(&java::server(), &arguments);
     }
 
-    /// Returns when the probe `look` succeeds, or, with `false`, when somebody else has its port.
+    /// Returns when the probe `look` succeeds. Returns `false` if another process has its port.
     ///
-    /// A word of four letters that comes while the server starts is never answered, and its connection stays: nobody waits long for the
-    /// first answers. `look` is told how long.
+    /// A four-letter command that arrives while the server starts is never answered, and its connection stays open. So the first probes wait
+    /// only briefly; `look` gets the time limit.
     ///
     /// # Panics
     /// If it does not start.
@@ -89,13 +89,13 @@ impl ZooKeeperServer {
         self.process.answers("Address already in use", look).await
     }
 
-    /// Whether it says in time that it serves clients.
+    /// Whether it reports within the time limit that it serves clients.
     async fn serves(&self, limit: Duration) -> bool {
         let answer = timeout(limit, ask(&self.address(), "srvr")).await;
         matches!(answer, Ok(Ok(said)) if said.contains("Mode: "))
     }
 
-    /// Removes its data, but for its number in an ensemble. Only while it does not run.
+    /// Removes its data, except its number in an ensemble. It must not run.
     ///
     /// # Panics
     /// If it cannot be removed.

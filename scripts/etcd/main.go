@@ -1,4 +1,4 @@
-// The etcd server, built from its Go module: `scripts/setup` does so, and keeps it between runs.
+// The etcd server, built from its Go module: `scripts/setup` builds it, and keeps it between runs.
 package main
 
 import (

@@ -4,7 +4,7 @@ import org.apache.zookeeper.server.DataTree;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
 
 /**
- * Sets in the data of a server, which must not run, how many children a node has had: the number in the name of the next one.
+ * Sets how many children a node has had, which is the number in the name of the next child, in the data of a server that does not run.
  *
  * <pre>
  * Children DIRECTORY PATH COUNT

@@ -12,7 +12,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * A client that is told what to do, by lines on its standard input, and answers each with a line:
+ * A client that carries out commands from its standard input, one for each line, and answers each with a line:
  *
  * <pre>
  * acquire PATH           "acquired", when it is
@@ -21,7 +21,7 @@ import org.apache.curator.retry.RetryOneTime;
  * pairs PATH COUNT       the duration of each of so many pairs of acquire and release, in nanoseconds
  * </pre>
  *
- * Whatever goes wrong is told behind "failed". It ends with its input.
+ * An error is answered with "failed: " and the error. The client ends when its input ends.
  */
 public final class Curator {
     private final CuratorFramework client;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# In images that scripts/images makes, what the public image of ZooKeeper has under this name, as far as compose.yml needs it.
+# For the images of scripts/images: a replacement for the script of the same name in the public image of ZooKeeper, with what compose.yml needs.
 #
-#   zkServer.sh start-foreground    with a configuration made of ZOO_… in the environment, as the public image makes it
+#   zkServer.sh start-foreground    runs a server, configured by the variables ZOO_…, as the public image does
 #   zkServer.sh status              succeeds if the server serves
 set -euo pipefail
 

@@ -10,7 +10,7 @@ use super::{
     tokens::Code,
 };
 
-/// How many names one name is followed through. A list of imports that lead to each other ends there.
+/// How many re-exports are followed for one name. This ends a circle of re-exports.
 const LONGEST: usize = 32;
 
 /// The files of a crate that are not tests.
@@ -19,7 +19,7 @@ pub(crate) struct Crate {
 }
 
 impl Crate {
-    /// From the path of each file below `src`, and its text.
+    /// A crate with these files: the path of each below `src`, and its text.
     pub(crate) fn new(files: &[(String, String)]) -> Self {
         let read: Vec<_> =
             files.iter().map(|(file, text)| (module_of(file), file, Code::read(text))).collect();
@@ -53,7 +53,7 @@ impl Crate {
         imports
     }
 
-    /// The file that defines what a path names in a module. `None` if another crate does.
+    /// The file that defines the item of a path in a module. `None` if another crate defines it.
     fn resolve(&self, at: &[String], path: &[String], steps: usize) -> Option<&str> {
         let steps = steps.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
@@ -79,7 +79,7 @@ impl Crate {
         let module = self.modules.get(at)?;
         let Some((first, rest)) = path.split_first() else { return Some(&module.file) };
         let import = module.import(first);
-        // A module and a function in it may have one name. A path that ends with it means the function.
+        // A module and a function in it may have the same name. A path that ends with this name means the function.
         if module.children.contains(first) && (import.is_none() || !rest.is_empty()) {
             return self.descend(&child(at, first), rest, steps);
         }
@@ -117,7 +117,7 @@ fn circle_through<'a>(
     None
 }
 
-/// A circle, written in the same way from whichever of its files it was found.
+/// A circle as text, which is the same whichever of its files the search began with.
 fn written(mut circle: Vec<&str>) -> String {
     let first = circle.iter().enumerate().min_by_key(|(_, file)| **file).map_or(0, |(at, _)| at);
     circle.rotate_left(first);

@@ -1,8 +1,8 @@
 //! The imports in each crate: no file imports, directly or through others, a file that imports it. So a crate can be read downwards.
 //!
-//! A `use` imports the file that defines what it names: re-exports are followed to there. A path in code, as `super::event::instant(at)`,
-//! counts as a `use`. A re-export of what the file itself does not name is no import, and neither is `mod x;`. Tests do not count.
-//! A parent and its child are files like any others: one of them may import the other.
+//! A `use` imports the file that defines the item: re-exports are followed. A path in code, such as `super::event::instant(at)`, counts as a
+//! `use`. A re-export of an item that the file itself does not use is no import, and neither is `mod x;`. Tests do not count. A parent and its
+//! child are files like any others: one of them may import the other.
 
 mod crate_files;
 mod module;

@@ -1,4 +1,4 @@
-//! [`Module`]: what a module declares and names.
+//! [`Module`]: the declarations of a module, and the names that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::tokens::{closing, is_word};
 /// The names from the root of the crate to a module, or the segments of a path.
 pub(crate) type Segments = Vec<String>;
 
-/// A module, which is a file or stands in one.
+/// A module, in a file of its own or within another module's file.
 pub(crate) struct Module {
     pub(crate) file: String,
     pub(crate) children: BTreeSet<String>,
@@ -26,7 +26,7 @@ struct Use {
 }
 
 impl Module {
-    /// Reads a module, and the modules that stand within its braces.
+    /// Reads a module, and the modules within its braces.
     pub(crate) fn read(at: Segments, file: &str, tokens: &[&str], into: &mut BTreeMap<Segments, Self>) {
         let mut module = Self {
             file: file.to_owned(),
@@ -60,23 +60,23 @@ impl Module {
         into.insert(at, module);
     }
 
-    /// The path that a name stands for here.
+    /// The path that a name stands for in this module.
     pub(crate) fn import(&self, name: &str) -> Option<&Segments> {
         self.uses.iter().find(|import| import.name == name && name != "*").map(|import| &import.path)
     }
 
-    /// The paths of all that this module needs.
+    /// The paths of all items that this module needs.
     pub(crate) fn needs(&self) -> impl Iterator<Item = &Segments> {
         let needed = self.uses.iter().filter(move |import| self.needs_itself(import));
         needed.map(|import| &import.path).chain(&self.paths)
     }
 
-    /// Whether it does not only pass the name on.
+    /// Whether the module itself uses the name, and does not only re-export it.
     fn needs_itself(&self, import: &Use) -> bool {
         !import.is_export || import.name == "*" || self.words.contains(&import.name)
     }
 
-    /// Reads one path of a `use`, with all that it has in braces, and returns where the next one begins.
+    /// Reads one path of a `use`, including its braces, and returns where the next one begins.
     fn read_use(&mut self, tokens: &[&str], mut next: usize, prefix: &[String], is_export: bool) -> usize {
         let mut path = prefix.to_vec();
         loop {
@@ -119,7 +119,7 @@ impl Module {
             end += 2;
         }
         self.words.extend(path.iter().cloned());
-        // What follows `<T as Trait>::` or `$crate::`, and where `pub(in crate::cases)` lets something be seen.
+        // The rest of `<T as Trait>::` or `$crate::`, and the path in `pub(in crate::cases)`.
         let is_no_path = matches!(&tokens[..start], [.., "::" | "$" | "."] | [.., "(", "in"]);
         if path.len() > 1 && !is_no_path {
             self.paths.push(path);

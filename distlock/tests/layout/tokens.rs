@@ -1,4 +1,4 @@
-//! [`Code`]: what a file consists of, without comments, literals, tests and macros.
+//! [`Code`]: the tokens of a file, without comments, literals, tests and macros.
 
 /// The code of a file.
 pub(crate) struct Code<'a> {
@@ -32,7 +32,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// Where the bracket is closed that is opened there.
+/// Where the bracket that opens there is closed.
 pub(crate) fn closing(tokens: &[&str], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -114,7 +114,7 @@ fn quoted(text: &str) -> Option<usize> {
     let mut characters = body.chars();
     let first = characters.next()?;
     if first == '\\' {
-        // What is escaped may be a quote itself.
+        // The escaped character may be a quote.
         return body.get(2..)?.find('\'').map(|end| start + 2 + end + 1);
     }
     if characters.next() == Some('\'') {
@@ -123,7 +123,7 @@ fn quoted(text: &str) -> Option<usize> {
     Some(start + body.find(|c: char| !is_part_of_word(c)).unwrap_or(body.len()))
 }
 
-/// Whether an attribute begins here that leaves the next item out of everything but tests.
+/// Whether an attribute begins here that includes the next item only in tests.
 fn is_only_for_tests(rest: &[&str]) -> bool {
     if !rest.starts_with(&["#", "[", "cfg", "("]) {
         return false;
@@ -132,12 +132,12 @@ fn is_only_for_tests(rest: &[&str]) -> bool {
     condition.contains(&"test") && !condition.contains(&"any") && !condition.contains(&"not")
 }
 
-/// Where the item ends that begins here, with its attributes.
+/// Where the item that begins here ends. It begins with its attributes.
 fn item_end(tokens: &[&str], mut at: usize) -> usize {
     while tokens.get(at) == Some(&"#") {
         at = closing(tokens, at + 1) + 1;
     }
-    // Behind `pub(crate)` at the latest.
+    // After `pub(crate)` at the latest.
     let is_use =
         tokens.iter().skip(at).take_while(|token| **token != "{").take(5).any(|token| *token == "use");
     while let Some(token) = tokens.get(at) {

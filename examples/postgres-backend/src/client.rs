@@ -53,8 +53,8 @@ impl Client {
         self.rows(statement, parameters, suspect_after).await?.pop().ok_or_else(|| unexpected("no row"))
     }
 
-    /// Sends a statement, which is a transaction of its own, and waits for its answer. Without one after `suspect_after`, the
-    /// connection gets no more requests: it may have died in silence. The answer still counts if it comes.
+    /// Sends a statement, which is a transaction of its own, and waits for its answer. If there is none after `suspect_after`, the
+    /// connection gets no more requests: it may have died silently. A late answer still counts.
     ///
     /// # Errors
     /// What went wrong. Unless the error is `unsent`, the statement may have been carried out.

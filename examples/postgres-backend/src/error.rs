@@ -1,4 +1,4 @@
-//! What an error of the server means for a lock.
+//! Converts errors of the server to those of `lock-core`.
 
 use std::{error::Error as _, io, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio_postgres::{Error, error::SqlState};
 
 pub(crate) const STORE: &str = "postgres";
 
-/// An error of the client library, or of the server at this address, as one of `lock-core`. It never has a password in it.
+/// Converts an error of the client library, or of the server at this address. The result never contains a password.
 pub(crate) fn from_postgres(address: &str, error: Error) -> BackendError {
     let message = match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
@@ -34,7 +34,7 @@ fn kind(error: &Error) -> Kind {
     }
 }
 
-/// Whether the connection is of no use after this error.
+/// Whether the connection cannot be used after this error.
 pub(crate) fn ends_connection(error: &Error) -> bool {
     matches!(kind(error), Kind::Unreachable)
         || error.code().is_some_and(|code| code.code().starts_with("57P"))
@@ -50,7 +50,7 @@ pub(crate) fn timed_out(address: &str, what: &str, limit: Duration) -> BackendEr
     BackendError::new(STORE, Kind::TimedOut, format!("{address}: {what} was not answered within {limit:?}"))
 }
 
-/// The error for an answer that no function of ours gives.
+/// The error for an answer that none of our functions returns.
 pub(crate) fn unexpected(what: &str) -> BackendError {
     let message =
         format!("{what} in an answer is none that this library writes; see what else writes to its schema");

@@ -1,5 +1,5 @@
-//! Locks over a table of PostgreSQL: a backend as a third party would write it, with nothing but what `lock-core` and
-//! `lock-conformance` publish. `docs/writing-a-backend.md` tells how it came to be.
+//! Locks over a table of PostgreSQL: a backend as a third party would write it, with only the public API of `lock-core` and
+//! `lock-conformance`. `docs/writing-a-backend.md` explains it step by step.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@
 //! | `backend/mod.rs` | [`Postgres`]: calls the functions, and reads their answers |
 //! | `backend/operator.rs` | the queues for people and tools, and the diagnosis |
 //! | `client.rs` | sends a request, and waits for its answer for a limited time |
-//! | `reply.rs` | values of an answer, as `lock-core` has them |
+//! | `reply.rs` | converts the values of an answer to types of `lock-core` |
 //! | `session.rs` | the connection: opened on demand, checked, and given up in time; hints arrive on it |
 //! | `error.rs` | what an error of the server means for a lock |
 //! | `guarantees.rs` | what this store promises, and what breaks it |

@@ -1,4 +1,4 @@
-//! Values of an answer, as `lock-core` has them.
+//! Converts the values of an answer to types of `lock-core`.
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::error::unexpected;
 /// A value of an answer.
 ///
 /// # Errors
-/// If it is not there, or of another type.
+/// If the value is missing, or has another type.
 pub(crate) fn field<'a, T: FromSql<'a>>(
     row: &'a Row,
     column: impl RowIndex + fmt::Display,

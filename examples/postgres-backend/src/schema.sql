@@ -1,7 +1,7 @@
 -- The whole store: a queue of leases in a table, a sequence that numbers them, and one function for each verb.
--- A call of a function is one transaction and one round trip: if a client dies, nothing is left half done.
+-- A call of a function is one transaction and one round trip: if a client dies, no operation is left half done.
 --
--- Everything stands in the schema that comes first in `search_path`.
+-- Everything is in the first schema of `search_path`.
 
 CREATE TABLE IF NOT EXISTS entries (
     token    bigint PRIMARY KEY,          -- the order of the queue (C1)
@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS entries (
     entry    text NOT NULL,
     kind     text NOT NULL,
     permits  bigint NOT NULL CHECK (permits BETWEEN 1 AND size),
-    size     bigint NOT NULL,             -- the limit, which is a word of SQL
+    size     bigint NOT NULL,             -- the limit; LIMIT is a reserved word of SQL
     expires  timestamptz NOT NULL,
     admitted boolean NOT NULL,
     channel  text NOT NULL,               -- where its client listens
@@ -17,17 +17,17 @@ CREATE TABLE IF NOT EXISTS entries (
     hash     bigint NOT NULL GENERATED ALWAYS AS (hashtextextended(encode(name, 'hex'), 0)) STORED
 );
 
--- An index has no room for a long name. A query by hash compares the name, too.
+-- An index cannot contain long names, so it has their hashes. A query by hash compares the name, too.
 CREATE INDEX IF NOT EXISTS entries_of_a_name ON entries (hash, token);
 
--- Entries that left while a request to create them was in doubt. One that arrives late finds the tombstone, and creates nothing (PR08).
+-- Entries that left while a request to create them was in doubt. A late request finds the tombstone, and creates nothing (PR08).
 CREATE TABLE IF NOT EXISTS tombstones (
     entry        text PRIMARY KEY,
     kept_until   timestamptz NOT NULL
 );
 CREATE INDEX IF NOT EXISTS tombstones_to_forget ON tombstones (kept_until);
 
--- Tokens grow over the loss of all this, too, unless the clock was set back (C2).
+-- Tokens grow even across the loss of all data, unless the clock was set back (C2).
 DO $$
 BEGIN
     IF to_regclass('tokens') IS NULL THEN
@@ -42,7 +42,7 @@ CREATE OR REPLACE FUNCTION microseconds(span interval) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM span) * 1000000)::bigint $$;
 
 -- The start of every verb: locks the queue until the transaction ends, and removes expired entries.
--- Returns the time by which the verb judges. It is read after the lock is taken: before, it could be out of date (PR06).
+-- Returns the time that decides which entries have expired. It is read after the lock is taken: before, it could be out of date (PR06).
 CREATE OR REPLACE FUNCTION begin_verb(the_name bytea) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -118,8 +118,8 @@ BEGIN
     END IF;
 END $$;
 
--- What a waiter is told: how many entries are ahead, the label of the first, and in how many microseconds a lease ends that keeps
--- it out. Those are the nearest ones ahead whose permits, with its own, exceed the limit (PR15).
+-- The answer to a waiter: how many entries are ahead, the label of the first, and after how many microseconds the first lease of its blockers
+-- ends. Blockers are the nearest entries ahead whose permits, with its own, exceed the limit (PR15).
 CREATE OR REPLACE FUNCTION view_from(me entries, now timestamptz, OUT ahead bigint, OUT holder bytea, OUT look_again bigint)
 LANGUAGE sql AS $$
     SELECT count(*), (array_agg(label ORDER BY token))[1],
@@ -131,7 +131,7 @@ LANGUAGE sql AS $$
     ) AS those_ahead
 $$;
 
--- One answer for each lease. The locks are taken in one order, so that no two of these wait for each other.
+-- One answer for each lease. The locks are taken in one order, so that two batches never wait for each other.
 CREATE OR REPLACE FUNCTION renew(names bytea[], the_entries text[], the_tokens bigint[], ttls bigint[]) RETURNS boolean[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -189,15 +189,15 @@ BEGIN
         FROM entries e WHERE e.hash = hash_of(the_name) AND e.name = the_name ORDER BY e.token;
 END $$;
 
--- Forgets tombstones that no late request can need any more. The time is that of the statement: an index cannot be asked
--- by a clock that goes on.
+-- Removes tombstones that no late request can need any more. The time is that of the statement: a condition on a clock that goes on could not
+-- use the index.
 CREATE OR REPLACE FUNCTION forget_tombstones() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM tombstones WHERE entry IN (
         SELECT entry FROM tombstones WHERE kept_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
 $$;
 
--- Removes expired entries, also of names that nobody uses any more. It is called for each new connection and by list(). Rows that
+-- Removes expired entries, also of names that no client uses any more. It is called for each new connection and by list(). Rows that
 -- another transaction has locked are left to it.
 CREATE OR REPLACE FUNCTION sweep() RETURNS void
 LANGUAGE sql AS $$

@@ -328,7 +328,7 @@ impl Drop for SessionEnd {
     fn drop(&mut self) {
         self.retire();
         let Some(session) = self.session.upgrade() else { return };
-        // It is an error if it is set already, and then nobody waits.
+        // An error means that it is set already; then no task waits for it.
         let ended = BackendError::new(
             STORE,
             BackendErrorKind::Unreachable,

@@ -25,7 +25,7 @@ lock_conformance::suite!(PostgresHarness);
 #[derive(Debug)]
 struct PostgresHarness {
     url: String,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     schema: Option<TestSchema>,
 }
 

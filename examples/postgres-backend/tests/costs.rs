@@ -1,7 +1,7 @@
-//! The cost of a verb does not grow with what was there before it: deleted rows stay in their pages until the server vacuums, a minute
-//! later.
+//! The cost of a verb does not grow with the number of earlier verbs, although deleted rows stay in their pages until the server vacuums, a
+//! minute later.
 //!
-//! It is counted in pages that the server read, which do not depend on speed.
+//! The cost is counted in pages that the server reads, which does not depend on speed.
 
 #![expect(clippy::future_not_send, reason = "a test runs on one thread")]
 
@@ -17,7 +17,7 @@ use postgres_backend::Postgres;
 
 use self::server::own::OwnServer;
 
-/// How many verbs are counted at once, and how many come between.
+/// How many verbs are counted together, and how many run between two counts.
 const COUNTED: u128 = 100;
 const BETWEEN: u128 = 3_000;
 
@@ -33,7 +33,7 @@ async fn an_acquisition_and_its_release_cost_no_more_behind_thousands_of_others(
     assert_costs_stay(&server, taken_and_left).await;
 }
 
-/// Leaves as a client that gave up while its create was in doubt: the tombstone is kept for a minute.
+/// Each leave is that of a client that gave up while its create was in doubt: the tombstone is kept for a minute.
 #[tokio::test]
 async fn a_departure_in_doubt_costs_no_more_behind_thousands_of_others() {
     let server = untidy().await;
@@ -64,7 +64,7 @@ async fn assert_costs_stay(server: &OwnServer, verbs: impl AsyncFn(&Postgres, u1
     assert!(then <= first + first / 2, "{COUNTED} looked at {first} pages at first, and at {then} then");
 }
 
-/// How many pages of tables and indexes the server read for one client. It reports them when the client has gone.
+/// How many pages of tables and indexes the server has read for one client. It reports them when the client is gone.
 async fn pages(server: &OwnServer, verbs: &impl AsyncFn(&Postgres, u128), of: std::ops::Range<u128>) -> u64 {
     let before = counted(server).await;
     let keeper = Keeper::start().expect("a keeper's thread can be started");

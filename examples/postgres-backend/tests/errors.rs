@@ -1,4 +1,4 @@
-//! What users read when something is wrong with the server.
+//! The text of errors when something is wrong with the server.
 
 use lock_conformance::Port;
 use lock_core::{DistributedLock, Keeper, Locks};

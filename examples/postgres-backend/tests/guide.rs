@@ -1,8 +1,8 @@
-//! The code in `docs/writing-a-backend.md` is that of this crate.
+//! The code in `docs/writing-a-backend.md` is taken from this crate.
 
 use std::{fs, path::Path};
 
-/// Every block of Rust and SQL in the guide, with the words that are in it.
+/// The words of each block of Rust and SQL in the guide.
 fn shown() -> Vec<String> {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/writing-a-backend.md");
     let guide = fs::read_to_string(guide).expect("the guide is in the repository");
@@ -17,7 +17,7 @@ fn shown() -> Vec<String> {
         .collect()
 }
 
-/// The text with one space wherever there is some.
+/// The text with single spaces.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -38,7 +38,7 @@ fn all_code_in_the_guide_stands_in_the_crate() {
     for block in shown {
         assert!(
             crate_files.iter().any(|file| file.contains(&block)),
-            "the guide shows what is not there: {block}"
+            "the guide shows code that is not in the crate: {block}"
         );
     }
 }

@@ -11,7 +11,7 @@ use postgres_backend::Postgres;
 
 use self::server::own::OwnServer;
 
-/// How often it is tried: on a busy machine the waiting client may give up before the other one is done.
+/// How often this is tried: on a busy machine, the waiting client may give up before the other one is done.
 const ROUNDS: u32 = 20;
 
 /// One client waits for a transaction that creates the same schema and does not end, gives up, and tries again. The other client creates
@@ -42,7 +42,7 @@ async fn creating_a_schema_does_not_wait_for_another_one() {
                 return;
             }
         }
-        panic!("in {ROUNDS} rounds nobody has made a schema while another one was being made");
+        panic!("in {ROUNDS} rounds no client created its schema while another one was waiting");
     };
     tokio::select! {
         said = never_done => panic!("it has ended: {said:?}"),

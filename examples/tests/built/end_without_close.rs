@@ -9,18 +9,18 @@ use distlock::DistributedLock;
 use lock_conformance::volume;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For how long a process waits at its end, unless it says otherwise.
+/// How long a process waits at its end by default.
 const DEFAULT_LINGER: Duration = Duration::from_millis(200);
 
-/// Has processes end in each way, and finds their locks free at once: their leases would last a minute.
+/// Ends processes in each way, and checks that their locks are free at once: their leases would last a minute.
 ///
-/// Where they wait for as long as it takes, all are free. How many are within the default depends on how busy the machine is: one that is left
-/// has been waited for, so its process took that long at least. It is told how many that were: on an idle machine none.
+/// With a long linger, all locks are free. With the default linger, a lock may be left on a busy machine: then its process must have waited for
+/// that time at least. The number of such locks is printed; on an idle machine it is zero.
 pub(crate) fn assert_that_ends_leave_no_lock(url: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let started = Instant::now();
-        // The server may not serve yet.
+        // The server may not be ready yet.
         let locks = loop {
             match distlock::connect(url).await {
                 Ok(locks) => break locks,

@@ -1,4 +1,4 @@
-//! Where cargo puts the examples.
+//! Finds the programs of the examples.
 
 use std::{env, path::PathBuf};
 

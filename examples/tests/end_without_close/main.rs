@@ -4,7 +4,7 @@ use std::{env, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, Guard, Locks};
 
-/// Longer than a busy machine takes.
+/// Longer than any release takes on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -42,7 +42,7 @@ async fn take(url: &str, name: &str, linger: &str) -> (Locks, Guard) {
     (locks, guard)
 }
 
-/// The last thing that the program does.
+/// How the program ends.
 fn end(guard: Guard, ending: &str) {
     match ending {
         "dropped" => drop(guard),

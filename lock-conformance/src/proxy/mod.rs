@@ -48,7 +48,7 @@ impl Proxy {
         let thread = thread::Builder::new().name("proxy".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    // The proxy is dropped: there is nobody to tell.
+                    // The proxy was dropped.
                     _ = over => {}
                     () = serving => {}
                 }
@@ -79,7 +79,7 @@ impl Proxy {
         self.table.order(links, way, flow);
     }
 
-    /// Makes connections half-open: nothing comes through in either direction, and neither side is told.
+    /// Makes connections half-open: nothing arrives in either direction, and neither side gets an error.
     ///
     /// # Panics
     /// As [`order`](Self::order).

@@ -1,4 +1,4 @@
-//! Against an echo: what comes in goes out again.
+//! Tests with an echo server.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -10,14 +10,14 @@ use super::*;
 use crate::{Gate, Port};
 
 const SOON: Duration = Duration::from_secs(5);
-/// Long enough for what must not come to have come.
+/// Long enough for bytes that must not arrive to have arrived.
 const QUIET: Duration = Duration::from_millis(100);
 
 fn hints(sent: &[u8]) -> bool {
     sent.starts_with(b"hint")
 }
 
-/// A server that answers with what it is told, and counts what it has been told.
+/// A server that sends back what it receives, and records it.
 fn echo() -> (SocketAddr, Arc<std::sync::Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, told) = (listener.local_addr().unwrap(), Arc::default());

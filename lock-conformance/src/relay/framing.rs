@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use super::traffic::Traffic;
 
-/// How requests and answers are told apart on the connections of a store's clients.
+/// Separates requests and answers on the connections of a store's clients.
 ///
 /// If both are frames in a stream of bytes, use [`Framed`](super::Framed), which does the rest. A protocol with more structure, such as
 /// HTTP/2 with its streams, implements this trait.

@@ -1,4 +1,4 @@
-//! Against a server that says what it is told to. Its frames are lines, whose first letter tells what they are.
+//! Tests with a server whose answers the test chooses. Frames are lines, whose first letter is their kind.
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufStream, Lines},
@@ -8,7 +8,7 @@ use tokio::{
 use super::*;
 use crate::audit::{SLACK, eventually, soon, within};
 
-/// Long enough for what must not come to have come, and longer than any time that the relay could be waiting for.
+/// Long enough for frames that must not arrive to have arrived, and longer than any time limit of the relay.
 const QUIET: Duration = Duration::from_millis(400);
 
 struct Letters;
@@ -69,7 +69,7 @@ impl Side {
     }
 }
 
-/// A client, what the server has of it, and the second connection.
+/// A client, its connection as the server sees it, and the second connection.
 struct Doubled {
     relay: Relay,
     client: Side,
@@ -114,7 +114,7 @@ async fn an_answer_is_passed_on_when_the_second_one_is_there_in_full() {
     first.hears(&["?enter"]).await;
     first.say(".first\n=first\n").await;
     second.hears(&["?enter"]).await;
-    // Nothing of this is the end of an answer, however long nothing else comes.
+    // None of these frames ends an answer, however long no other frame comes.
     second.say("!hint\n-aside\n.second\n").await;
     client.hears_nothing().await;
     assert_eq!((relay.asked(), relay.doubled()), (counts([("enter", 1)]), counts([])));
@@ -196,7 +196,7 @@ async fn an_answer_waits_at_the_gate_with_what_comes_behind_it() {
     server.say("=seen\n!behind\n").await;
     soon("an answer at the gate", gate.reached()).await;
     client.hears_nothing().await;
-    // On another connection nothing is in its way.
+    // On another connection, no answer is in its way.
     let mut other = connect(&relay).await;
     accept(&listener).await.say("!beside\n").await;
     other.hears(&["!beside"]).await;
@@ -222,7 +222,7 @@ async fn the_end_of_a_connection_is_passed_on_with_all_before_it() {
     assert_eq!(soon("the end", client.0.next_line()).await.unwrap(), None);
 }
 
-/// What the relay says of itself.
+/// The failure that the relay reports.
 async fn failure(relay: Relay) -> String {
     let watching = tokio::spawn(async move { relay.watch(std::future::pending::<()>()).await });
     let failed = within("a failure of the relay", SLACK, watching).await.unwrap_err().into_panic();

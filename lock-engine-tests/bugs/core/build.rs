@@ -50,11 +50,11 @@ fn copy_tree(root: &Path, at: &Path, to: &Path) {
 /// The source of a file with its switches.
 fn switched(name: &Path, mut text: String) -> String {
     if name == Path::new("lib.rs") {
-        // What is included has no documentation and no attributes of its own.
+        // An included file can have no inner documentation or attributes.
         let inner = |line: &str| line.starts_with("//!") || line.starts_with("#![");
         text = text.lines().filter(|line| !inner(line)).map(|line| format!("{line}\n")).collect();
     }
-    // Its own tests are run where it stands.
+    // The unit tests of lock-core are run in lock-core itself.
     text = text.replace("#[cfg(test)]", "#[cfg(any())]").replace("cfg(any(test, ", "cfg(any(");
     let switches = BUGS.iter().flat_map(|bug| bug.switches.iter().map(move |switch| (bug.id, switch)));
     let here = std::iter::once(("all", &LIBRARY)).chain(switches);

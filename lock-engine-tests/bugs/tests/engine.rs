@@ -1,5 +1,5 @@
-//! Bugs of the engine: switches in a copy of its source, one of which is turned on by a variable of the environment. The
-//! case that has to find a bug is run in processes of its own, with the switch off and on.
+//! Bugs of the engine: switches in a copy of its source, one of which is turned on by an environment variable. The case that has to find a
+//! bug is run in separate processes, with the switch off and on.
 
 extern crate conformance_with_bugs as lock_conformance;
 
@@ -21,7 +21,7 @@ use self::{
 /// Names the bug whose case is to be run in this process.
 const CASE: &str = "DISTLOCK_BUG_CASE";
 
-/// In the process of the test, and in those that it starts.
+/// Called in the process of the test, and in the processes that it starts.
 fn is_found(test: &str) {
     let (id, _) = test.split_once('_').expect("the name of the test begins with that of the bug");
     let bug = BUGS.iter().find(|bug| bug.id == id).expect("it is in the list");
@@ -50,7 +50,7 @@ fn run_case(test: &str, bug: &InEngine, on: bool) -> Output {
     process.output().expect("the test binary can be started once more")
 }
 
-/// Indented: in a summary, its list of failures is not the list of this program.
+/// The output, indented, so that a summary does not take its list of failures for that of this program.
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| format!("    {line}\n")).collect()
 }
@@ -146,7 +146,7 @@ fn b40_a_hint_that_is_given_while_the_listeners_are_locked_is_found() {
     is_found("b40_a_hint_that_is_given_while_the_listeners_are_locked_is_found");
 }
 
-/// A case of this group starts the test of its own name, in a process of its own.
+/// A case of this group starts the test with its own path in a separate process.
 mod resources {
     use lock_conformance::{Mode, run};
 

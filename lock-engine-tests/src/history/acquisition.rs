@@ -1,4 +1,4 @@
-//! [`Acquisition`]: what became of one attempt to take a lock, put together from its events.
+//! [`Acquisition`]: one attempt to take a lock and its outcome, put together from its events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use super::event::{AcquireMode, Event, EventKind, Op};
 pub struct Acquisition {
     /// Its number.
     pub op: Op,
-    /// Who made it.
+    /// Its client.
     pub client: usize,
     /// The lock.
     pub name: String,
@@ -23,42 +23,42 @@ pub struct Acquisition {
     pub mode: AcquireMode,
     /// Whether its guard is to be renewed for as long as it is held.
     pub renew: bool,
-    /// How long the guard may be held at the most.
+    /// The longest time for which the guard may be held.
     pub max_hold: Option<Duration>,
-    /// When it was begun.
+    /// When it began.
     pub invoked: BootTime,
     /// When the guard, the refusal or the error was returned, or the attempt ended without an answer. `None` if it never
     /// ended.
     pub answered: Option<BootTime>,
     /// What was answered.
     pub outcome: Outcome,
-    /// When its client was blocked, from when to when, and from when on it was gone.
+    /// The times in which its client was blocked. If the client crashed, the last one has no end.
     pub stops: Vec<(BootTime, BootTime)>,
 }
 
 /// How an acquisition ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Not at all.
+    /// It has not ended.
     Pending,
     /// With a guard.
     Granted(Hold),
     /// The lock was taken.
     Refused,
-    /// The wait was over, there was an error, the future was dropped, or its client crashed.
+    /// The wait ended, there was an error, the future was dropped, or its client crashed.
     GivenUp,
 }
 
-/// What became of a guard.
+/// A guard, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The token.
     pub token: FencingToken,
     /// The entry.
     pub entry: EntryId,
-    /// When the entry was asked for, and when the store first answered that it is in the queue.
+    /// When the entry was requested, and when the store first answered that it is in the queue.
     pub enqueued: Option<(BootTime, BootTime)>,
-    /// Until when the holder could believe to hold the lock: it was given back, lost, taken away by an operator, or its
+    /// Until when the holder could believe that it holds the lock: then the lock was given back, lost or taken away by an operator, or the
     /// client crashed. `None` if that never ended.
     pub believed_until: Option<BootTime>,
     /// When the guard was given back.
@@ -160,7 +160,7 @@ fn stops(events: &[Event]) -> BTreeMap<usize, Vec<(BootTime, BootTime)>> {
     stops
 }
 
-/// Takes note of what happened to one acquisition, or to all of a client.
+/// Records an event of one acquisition, or of all acquisitions of a client.
 fn note(all: &mut [Acquisition], event: &Event) {
     let at = event.at;
     match &event.what {
@@ -219,7 +219,7 @@ fn with_hold(all: &mut [Acquisition], op: Op, change: impl FnOnce(&mut Hold)) {
     }
 }
 
-/// What is known of entries and not of acquisitions.
+/// Facts about entries that are not yet assigned to acquisitions.
 #[derive(Default)]
 struct Entries {
     enqueued: BTreeMap<EntryId, (BootTime, BootTime)>,

@@ -20,11 +20,11 @@ pub struct Event {
 /// How an acquisition asks for its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireMode {
-    /// Once.
+    /// Asks once.
     Try,
-    /// Until it is granted.
+    /// Waits until it is granted.
     Wait,
-    /// For so long at the most.
+    /// Waits for this time at most.
     WaitFor(Duration),
 }
 
@@ -48,7 +48,7 @@ pub enum EventKind {
         client: usize,
         /// The lock.
         name: String,
-        /// What is asked for.
+        /// The kind, permits and limit.
         claim: Claim,
         /// The ttl asked for.
         ttl: Duration,
@@ -56,14 +56,14 @@ pub enum EventKind {
         mode: AcquireMode,
         /// Whether the guard is to be renewed for as long as it is held.
         renew: bool,
-        /// How long the guard may be held at the most.
+        /// The longest time for which the guard may be held.
         max_hold: Option<Duration>,
     },
-    /// The store answered for the first time that an entry stands in the queue, waiting or holding.
+    /// The store answered for the first time that an entry is in the queue, waiting or holding.
     Enqueued {
         /// The entry.
         entry: EntryId,
-        /// When the request was sent that was answered.
+        /// When the answered request was sent.
         sent: BootTime,
     },
     /// A guard was returned.
@@ -80,7 +80,7 @@ pub enum EventKind {
         /// Which one.
         op: Op,
     },
-    /// The wait was over.
+    /// The wait ended.
     TimedOut {
         /// Of which acquisition.
         op: Op,
@@ -131,7 +131,7 @@ pub enum EventKind {
     Evicted {
         /// The entry.
         entry: EntryId,
-        /// Its life: a create that is repeated afterwards begins another.
+        /// Its life: a create that is repeated after the eviction begins another one.
         token: FencingToken,
     },
     /// A client stood still from here on.
@@ -144,14 +144,14 @@ pub enum EventKind {
         /// Which one.
         client: usize,
     },
-    /// A client was gone.
+    /// A client crashed.
     Crashed {
         /// Which one.
         client: usize,
         /// What it held, and until when that could be relied on.
         held: Vec<(Op, BootTime)>,
     },
-    /// From here on nothing goes wrong any more, and nobody but the clients that are there already acts.
+    /// From here on there are no more faults, and only the existing clients act.
     Calm,
     /// Everything has ended.
     End,

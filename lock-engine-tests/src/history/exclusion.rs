@@ -1,4 +1,4 @@
-//! M1: the holders of a lock at one time, by what they believe, fit its limit.
+//! M1: the clients that believe at the same time that they hold a lock fit its limit.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     timeline::{History, Violation},
 };
 
-/// Sweeps over the times at which guards were returned and stopped being believed in.
+/// Sweeps over the times at which guards were returned, and at which their holders stopped believing that they hold the lock.
 #[must_use]
 pub fn check(_: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
     let mut names: BTreeMap<&str, Vec<(BootTime, bool, &Acquisition)>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use super::{
     timeline::{History, Violation},
 };
 
-/// Compares every two grants of a name of which one was in the queue before the other was asked for.
+/// Compares every two grants of a name of which one was in the queue before the other was requested.
 #[must_use]
 pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
     let granted: Vec<_> =
@@ -27,7 +27,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             if orderly && !first.goes_with(second) && first_at > second_at {
                 found("the second came later and was granted first");
             }
-            // Those that go together are granted together: a long time between them is a place that was passed.
+            // Entries that can hold together are granted together: if the second is granted long before the first, it has passed it.
             let undisturbed = history.faultless && !first.is_disturbed(first.invoked, first_at);
             if orderly && undisturbed && first.goes_with(second) && first_at > second_at + history.swift {
                 found("the second came later and was granted long before");

@@ -1,4 +1,4 @@
-//! M5: nobody waits where nobody may be in the way, and every wait ends.
+//! M5: no client waits while no entry can be in its way, and every wait ends.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     timeline::{History, Violation},
 };
 
-/// Looks for waits that never end, that end too late, and that go on while nobody can hold the lock.
+/// Looks for waits that never end, that end too late, and that go on while no other client can hold the lock.
 #[must_use]
 pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -43,7 +43,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         if let Some((free, taken)) = idle(history, acquisitions, acquisition, from, answered, grace) {
             let time = taken.since(free);
             found(&format!(
-                "waits, while for {time:?} from {} nobody can hold it",
+                "waits, while for {time:?} from {} no other client can hold the lock",
                 super::event::instant(free)
             ));
         }
@@ -51,13 +51,13 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
     violations
 }
 
-/// From when on every waiter has looked again after the last fault.
+/// The time by which every waiter has looked again after the last fault.
 fn settled(history: &History) -> BootTime {
     let calm = history.calm();
     if history.faultless { calm } else { calm + history.late + Duration::from_secs(4) }
 }
 
-/// How long a lock can lie idle while somebody waits. After faults, until the waiter looks again, at a third of its ttl.
+/// How long a lock can stay free while a client waits. After faults, until the waiter looks again, at a third of its ttl.
 fn grace(history: &History, acquisitions: &[Acquisition]) -> Duration {
     if history.faultless {
         return history.swift;
@@ -66,7 +66,7 @@ fn grace(history: &History, acquisitions: &[Acquisition]) -> Duration {
     longest / 3 + longest / 200 + history.swift
 }
 
-/// The first time between two instants that is longer than `grace` and in which nobody else can hold the lock.
+/// The first period between two instants that is longer than `grace` and in which no other client can hold the lock.
 fn idle(
     history: &History,
     acquisitions: &[Acquisition],
@@ -89,7 +89,7 @@ fn idle(
     None
 }
 
-/// When another can have been admitted. A grant can have been given for a while before its guard is returned.
+/// When another acquisition can have been admitted. A lock may be granted for some time before its guard is returned.
 fn possible_hold(history: &History, other: &Acquisition, grace: Duration) -> (BootTime, BootTime) {
     let (invoked, end) = presence(history, other);
     let begin = match (&other.outcome, other.answered) {

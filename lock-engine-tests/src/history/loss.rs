@@ -1,4 +1,4 @@
-//! M4: a holder is told of its loss before anybody else can hold the lock.
+//! M4: a holder learns of its loss before another client can hold the lock.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::{
     timeline::{History, Violation},
 };
 
-/// The timers of a runtime tick in milliseconds, and on a slow clock the last bit is slept twice.
+/// The timers of a runtime tick in milliseconds, and on a slow clock the last part is slept twice.
 const TICK: Duration = Duration::from_millis(3);
 
-/// On a clock that is fast by 1 %, the keeper's timers, of 1 s at the most, are late by so much.
+/// On a clock that is fast by 1 %, the keeper's timers, of at most 1 s, are this late.
 const FAST: Duration = Duration::from_millis(10);
 
 /// Looks at every guard that was not given back in time.
@@ -69,7 +69,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
     violations
 }
 
-/// How long a guard can be held: for `max_hold`, and without renewal for the ttl. On a slow clock 1/99 longer.
+/// How long a guard can be held: for `max_hold`, and without renewal for the ttl; on a slow clock 1/99 longer.
 fn longest(acquisition: &Acquisition) -> Option<Duration> {
     let unrenewed = (!acquisition.renew).then_some(acquisition.ttl);
     let longest = acquisition.max_hold.into_iter().chain(unrenewed).min()?;

@@ -5,15 +5,15 @@
 //!
 //! | id | what must hold | in |
 //! |---|---|---|
-//! | M1 | the holders of a lock at one time, by what they believe, fit its limit | [`exclusion`] |
-//! | M1b | a try is refused only where somebody may have been in the way | [`refusal`] |
-//! | M2 | a grant that was returned before another was asked for has the smaller token, and no token comes twice | [`fencing`] |
+//! | M1 | the clients that believe at the same time that they hold a lock fit its limit | [`exclusion`] |
+//! | M1b | a try is refused only if another entry may have been in the way | [`refusal`] |
+//! | M2 | a grant that was returned before another was requested has the smaller token, and no token comes twice | [`fencing`] |
 //! | M2r | of two grants that exclude each other, the earlier has the smaller token | [`fencing`] |
-//! | M4 | a lost signal comes at the deadline, before anybody else is granted; an evicted holder is told within its ttl; nothing is lost if nothing goes wrong, and nothing is held for longer than it may be | [`loss`] |
-//! | M5 | nobody waits where nobody may be in the way, every wait ends, and a try does not wait | [`liveness`] |
+//! | M4 | a lost signal comes at the deadline, before another client is granted the lock; an evicted holder learns of it within its ttl; nothing is lost without a fault, and nothing is held for longer than it may be | [`loss`] |
+//! | M5 | no client waits while no entry can be in its way, every wait ends, and a try does not wait | [`liveness`] |
 //! | M6 | an entry that was in the queue before another one was created is granted first | [`fairness`] |
 //!
-//! M7, that nothing is left behind, is not in a history: the simulation looks at the store for it.
+//! M7, that nothing is left behind, cannot be seen in a history: the simulation looks at the store for it.
 
 mod acquisition;
 mod event;
@@ -32,7 +32,7 @@ pub use self::{
     timeline::{History, Violation},
 };
 
-/// Runs every checker, and gives all that they found.
+/// Runs every checker, and returns all violations.
 #[must_use]
 pub fn check(history: &History) -> Vec<Violation> {
     let acquisitions = history.acquisitions();

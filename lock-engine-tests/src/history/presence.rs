@@ -1,4 +1,4 @@
-//! When an acquisition can have been in the store at all: wider than when it was, never narrower.
+//! When an acquisition can have been in the store: an upper bound, never less than the time in which it was.
 
 use lock_core::BootTime;
 
@@ -32,11 +32,11 @@ fn end(history: &History, acquisition: &Acquisition) -> BootTime {
     if history.faultless && !acquisition.is_disturbed(acquisition.invoked, ended + history.swift) {
         return ended + history.swift;
     }
-    // What was sent last can be late, and give one more lease.
+    // The last request can be late, and then it adds one more lease.
     let more = history.late + acquisition.ttl + history.swift;
     let mut end = ended + more;
     if history.sessions {
-        // Nobody leaves for a client that stands still, and its session may go on.
+        // The keeper of a client that stands still removes no entries, and its session may live on.
         for &(from, until) in &acquisition.stops {
             if from <= end && until != BootTime::FAR_FUTURE {
                 end = end.max(until + more);

@@ -1,4 +1,4 @@
-//! M1b: a try is refused only where somebody may have been in the way.
+//! M1b: a try is refused only if another entry may have been in the way.
 
 use super::{
     acquisition::{Acquisition, Outcome},
@@ -6,7 +6,7 @@ use super::{
     timeline::{History, Violation},
 };
 
-/// Adds up, for each refusal, everybody who can have been in the queue while it was being judged.
+/// Adds up, for each refusal, the permits of all entries that can have been in the queue while it was judged.
 #[must_use]
 pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
     let refused = acquisitions.iter().filter(|acquisition| acquisition.outcome == Outcome::Refused);
@@ -23,7 +23,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             let ahead: u64 = in_the_way.map(|other| u64::from(other.claim.permits())).sum();
             lock_core::admission::fits(ahead, refused.claim).then(|| {
                 let what =
-                    format!("{} is refused `{}`, where nobody is in the way", refused.op, refused.name);
+                    format!("{} is refused `{}`, and no entry is in the way", refused.op, refused.name);
                 Violation::new("M1b", what)
             })
         })

@@ -1,4 +1,4 @@
-//! Each checker finds its planted violation, and finds nothing in a history where all is well.
+//! Each checker finds its planted violation, and finds nothing in a correct history.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ fn at(ms: u64) -> BootTime {
     BootTime::new(Duration::from_millis(ms))
 }
 
-/// A history in the making. Times are in milliseconds, each acquisition has a client of its own, and the number of an entry is
-/// that of its acquisition.
+/// Builds a history. Times are in milliseconds, each acquisition has a client of its own, and the number of an entry is that of its
+/// acquisition.
 #[derive(Default)]
 struct Script {
     events: Vec<Event>,
@@ -152,7 +152,7 @@ fn a_refusal_without_anybody_in_the_way_is_found() {
     assert_eq!(script.found(), ["M1b"]);
 }
 
-/// Seed 1971783: its keeper could not leave, and the store had no ttl that ended the entry.
+/// Seed 1971783: the keeper of the blocked client could not remove the entry, and the store had no ttl that ended it.
 #[test]
 fn what_a_paused_client_left_is_in_the_way_only_where_sessions_keep_it() {
     for sessions in [true, false] {
@@ -328,13 +328,13 @@ fn a_history_is_printed_with_one_line_for_each_event() {
     assert!(text.contains("0.005000  #0 is granted, token 1"), "{text}");
 }
 
-/// A claim, when its guard is returned, and for how long it is believed in.
+/// A claim, when its guard is returned, and for how long its holder believes in it.
 fn holds(limit: u32) -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
     prop::collection::vec((1..=limit, 0..12_u64, 0..6_u64), 0..7)
 }
 
 proptest! {
-    /// M1 without the sweep: at each instant, the permits of all believed holds are added up.
+    /// M1 without the sweep: at each instant, it adds up the permits of all holds that their clients believe in.
     #[test]
     fn the_sweep_finds_what_adding_up_at_every_instant_finds(limit in 1..4_u32, seed in holds(3)) {
         let mut script = Script::default();

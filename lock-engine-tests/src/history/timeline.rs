@@ -1,4 +1,4 @@
-//! [`History`]: the events in their order, and what the run was like.
+//! [`History`]: the events in their order, and the conditions of the run.
 
 use std::{fmt, time::Duration};
 
@@ -14,18 +14,17 @@ use super::{
 pub struct History {
     /// The events.
     pub events: Vec<Event>,
-    /// Whether the wires were good from the beginning.
+    /// Whether the wires had no faults from the beginning.
     pub faultless: bool,
     /// Whether entries live for as long as their client has a session, and not only for their own ttl.
     pub sessions: bool,
-    /// How late something that goes wrong can be.
+    /// How late a faulty message can be.
     pub late: Duration,
-    /// How long it can take, when nothing goes wrong, until a lock that is given back is somebody else's: the ways on the
-    /// wire and the ticks of the timers.
+    /// How long a hand-off can take without faults: the latencies of the messages and the ticks of the timers.
     pub swift: Duration,
 }
 
-/// Something that must not be in a history.
+/// A broken promise in a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The id of the checker: `M1`.
@@ -41,7 +40,7 @@ impl History {
         Acquisition::all(&self.events)
     }
 
-    /// When things stopped going wrong; the beginning of time if nothing ever did.
+    /// When the last fault was over; the beginning of time if there was none.
     #[must_use]
     pub fn calm(&self) -> BootTime {
         let calm = self.events.iter().find(|event| event.what == EventKind::Calm);

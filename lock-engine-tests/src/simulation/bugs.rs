@@ -1,4 +1,4 @@
-//! [`Bug`]: bugs to put in, each of which the checkers have to find.
+//! [`Bug`]: bugs to inject, each of which the checkers have to find.
 
 use std::{
     collections::BTreeMap,
@@ -27,24 +27,24 @@ pub enum Bug {
     EnterRefreshesNothing,
     /// `renew` says that it renewed, whether or not the entry was there with that token.
     RenewChecksNothing,
-    /// The store admits who comes next, but tells nobody.
+    /// The store admits the next waiter, but sends no hint.
     NobodyIsHinted,
-    /// A hint is taken for the entry's present life, whatever its token.
+    /// A hint is taken for the current life of the entry, whatever its token.
     HintOfAnyLife,
-    /// `leave` says that it left, and does nothing.
+    /// `leave` reports that the entry left, and does nothing.
     NobodyLeaves,
-    /// Each two neighbouring tokens come in the wrong order.
+    /// Neighbouring tokens are swapped.
     TokensSwapped,
-    /// Everybody counts as one permit, or as a reader.
+    /// Every claim counts as one permit, or as a reader.
     EveryoneIsSmall,
-    /// Every fourth try is refused unseen.
+    /// Every fourth try is refused without a look at the queue.
     RefusesUnseen,
     /// The leases of semaphores are judged by the clock of the client that sends the request.
     SemaphoreOnClientClocks,
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 10] = [
         Self::DeadlineFromReply,
         Self::EnterRefreshesNothing,
@@ -58,20 +58,20 @@ impl Bug {
         Self::SemaphoreOnClientClocks,
     ];
 
-    /// Whether it is a bug of the server, and not of the client that talks to it.
+    /// Whether it is a bug of the server, and not of its client.
     #[must_use]
     pub const fn is_in_the_store(self) -> bool {
         !matches!(self, Self::DeadlineFromReply | Self::HintOfAnyLife)
     }
 }
 
-/// Makes a good store a bad one.
+/// A layer that adds the bug to a store.
 #[derive(Debug)]
 pub(super) struct BugLayer {
     how: Bug,
     clock: Arc<dyn Clock>,
     tries: AtomicU64,
-    /// When the leases end that `enter` does not refresh.
+    /// The ends of the leases that `enter` does not refresh.
     leases: Mutex<BTreeMap<EntryId, (Entry, BootTime)>>,
 }
 
@@ -91,7 +91,7 @@ impl BugLayer {
             self.leases().values().filter(|(_, end)| *end <= now).map(|(entry, _)| entry.clone()).collect();
         for entry in ended {
             self.leases().remove(&entry.id);
-            // That of memory does not fail.
+            // A leave from memory does not fail.
             let _ = store.leave(&entry, Creates::Answered).await;
         }
     }
@@ -104,7 +104,7 @@ impl BugLayer {
         if self.is(Bug::TokensSwapped) { FencingToken::new(token.get() ^ 1) } else { token }
     }
 
-    /// Answers wrongly.
+    /// Changes an answer as the bug does.
     fn spoil(&self, entry: &Entry, standing: Standing) -> Standing {
         let end = valid_until(self.clock.now(), entry.ttl, entry.ttl);
         let late = self.is(Bug::DeadlineFromReply);

@@ -14,17 +14,17 @@ use lock_core::{
     testing::VirtualClock,
 };
 
-/// The recipe by which every client writes its own time into a sorted set, and removes what is older than a ttl.
+/// The recipe in which every client writes its own time into a sorted set, and removes entries that are older than a ttl.
 #[derive(Debug, Default)]
 pub(super) struct ClientClocks {
-    /// Of the store itself.
+    /// The clock of the store itself.
     own: OnceLock<Arc<dyn Clock>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By whose clock the verb under way is judged.
+    /// The clock of the client whose verb is being carried out.
     served: Option<VirtualClock>,
     of: BTreeMap<EntryId, VirtualClock>,
 }
@@ -32,13 +32,13 @@ struct State {
 impl ClientClocks {
     /// The store.
     pub(super) fn store(self: &Arc<Self>, clock: Arc<dyn Clock>) -> Arc<dyn Backend> {
-        // There is one store, and so one call.
+        // There is only one store, so this is called once.
         let _ = self.own.set(clock);
         let memory = Memory::with_clock(Arc::clone(self) as Arc<dyn Clock>);
         Arc::new(Layered::new(Arc::new(memory), Arc::new(Judge(Arc::clone(self)))))
     }
 
-    /// A client of it, whose requests carry its time.
+    /// A client of the store, whose requests carry the client's time.
     pub(super) fn client(
         self: &Arc<Self>,
         backend: Arc<dyn Backend>,
@@ -71,7 +71,7 @@ impl Clock for ClientClocks {
     }
 }
 
-/// In the store. A verb of memory is carried out at its first poll, so that no other comes between.
+/// The layer in the store. A verb of memory is carried out at its first poll, so no other verb runs in between.
 #[derive(Debug)]
 struct Judge(Arc<ClientClocks>);
 
@@ -113,7 +113,7 @@ impl Layer for Judge {
     }
 }
 
-/// In the client.
+/// The layer in the client.
 #[derive(Debug)]
 struct Tells {
     clocks: Arc<ClientClocks>,

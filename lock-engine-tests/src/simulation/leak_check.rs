@@ -10,7 +10,7 @@ use crate::history::Violation;
 /// Longer than every ttl of a plan.
 const LONGEST_TTL: Duration = Duration::from_secs(3);
 
-/// Waits until everything must be gone, and gives what is not.
+/// Waits until everything must be gone, and returns what is left.
 pub(super) async fn left_behind(
     sim: &Sim,
     plan: &Plan,
@@ -19,7 +19,7 @@ pub(super) async fn left_behind(
 ) -> Vec<Violation> {
     let mut found = Vec::new();
     let crashed = plan.crashed();
-    // Leaked guards are lost, requests on their way arrive, and leases that nobody keeps end.
+    // Leaked guards are lost, requests in flight arrive, and leases that no client renews end.
     sim.sleep(LONGEST_TTL + plan.faults.late).await;
     recorder.drop_leaked();
     for (number, client) in clients.iter().enumerate().filter(|(number, _)| !crashed.contains(number)) {
@@ -33,12 +33,12 @@ pub(super) async fn left_behind(
     for name in plan.names() {
         let rows = sim.store().operator().queue(&name).await.expect("memory answers");
         if !rows.is_empty() {
-            found.push(violation(format!("in the queue of `{name}` is still {rows:?}")));
+            found.push(violation(format!("the queue of `{name}` still has {rows:?}")));
         }
     }
     let listeners: usize = wires.iter().map(|wire| wire.listeners()).sum();
     if listeners > 0 {
-        found.push(violation(format!("{listeners} streams of hints are still listened to")));
+        found.push(violation(format!("{listeners} streams of hints are still open")));
     }
     drop(wires);
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();

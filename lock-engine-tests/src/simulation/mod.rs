@@ -39,7 +39,7 @@ use self::{
 };
 use crate::history::{EventKind, check};
 
-/// Everything that waits then has had far more time than it can need.
+/// Far more time than any wait can need.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// Runs a seed.
@@ -54,7 +54,7 @@ pub fn run_with_bug(seed: u64, bug: Bug) -> Report {
     simulate(seed, Some(bug))
 }
 
-/// What is put between a client and its wire.
+/// Puts layers between a client and its wire.
 type InClient = dyn Fn(Arc<dyn Backend>, &VirtualClock) -> Arc<dyn Backend> + Send + Sync;
 
 fn simulate(seed: u64, bug: Option<Bug>) -> Report {
@@ -93,7 +93,7 @@ fn simulate(seed: u64, bug: Option<Bug>) -> Report {
     Report { seed, history, violations }
 }
 
-/// Carries the plan out, lets everything end, and gives what is left behind.
+/// Carries out the plan, lets everything end, and returns what is left behind.
 async fn act(
     sim: &Sim,
     plan: &Plan,
@@ -118,7 +118,7 @@ async fn act(
         client.set_faults(Faults { per_mille: 0, ..plan.faults });
     }
     recorder.put(EventKind::Calm);
-    // The clients that are left take every lock once more.
+    // The clients that have not crashed take every lock once more.
     let crashed = plan.crashed();
     for (number, client) in clients.iter().enumerate().filter(|(number, _)| !crashed.contains(number)) {
         let worker = Worker::new(number, client, recorder, &plan.locks);
@@ -147,7 +147,7 @@ async fn join(workers: impl Iterator<Item = (usize, JoinHandle<()>)>) {
     }
 }
 
-/// Blocks, crashes and evicts as planned, until it is calm.
+/// Blocks, crashes and evicts as planned, until there are no more faults.
 async fn disturb(sim: &Sim, plan: &Plan, recorder: &Recorder, clients: &[Arc<SimClient>]) {
     let start = sim.now();
     for (after, disturbance) in &plan.disturbances {
@@ -167,7 +167,7 @@ async fn disturb(sim: &Sim, plan: &Plan, recorder: &Recorder, clients: &[Arc<Sim
                 if plan.sessions {
                     let (sim, plan_names, late) = (sim.clone(), plan.names(), plan.faults.late);
                     tokio::spawn(async move {
-                        // What it had sent has arrived by then, and nothing more is taken from it.
+                        // By then its last requests have arrived, and nothing more is accepted from it.
                         sim.sleep(late + Duration::from_millis(100)).await;
                         sessions::end(&sim, &plan_names, client).await;
                     });

@@ -1,4 +1,4 @@
-//! [`Observer`]: writes down when entries are in their queues.
+//! [`Observer`]: records when entries are in their queues.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::history::EventKind;
 #[derive(Debug)]
 pub(super) struct Observer {
     recorder: Arc<Recorder>,
-    /// When each entry was first asked for; `None` once its place is written down.
+    /// When each entry was first requested; `None` once its place is recorded.
     asked: Mutex<BTreeMap<EntryId, Option<BootTime>>>,
 }
 

@@ -9,22 +9,22 @@ use lock_core::{
 
 use crate::history::{AcquireMode, Event, History};
 
-/// From when on nothing goes wrong any more.
+/// After this time there are no more faults.
 pub(super) const CALM: Duration = Duration::from_secs(12);
 
-/// Who does what, and what goes wrong.
+/// The clients, their acquisitions, and the faults.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) faults: Faults,
-    /// Whether entries live as long as the session of their client, and not for their ttl.
+    /// Whether entries live as long as the session of their client, and not only for their ttl.
     pub(super) sessions: bool,
     pub(super) locks: Vec<PlannedLock>,
     pub(super) clients: Vec<PlannedClient>,
-    /// In the order of their times.
+    /// Ordered by time.
     pub(super) disturbances: Vec<(Duration, Disturbance)>,
 }
 
-/// A name and what can be asked for under it, the whole of it first.
+/// A name and the claims that are used for it. The first one claims the whole lock.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedLock {
     pub(super) name: String,
@@ -55,7 +55,7 @@ pub(super) struct Attempt {
     pub(super) ttl: Duration,
     pub(super) mode: AcquireMode,
     pub(super) cancel_after: Option<Duration>,
-    /// Whether to wait, too, while the store is away.
+    /// Whether to wait through outages of the store.
     pub(super) patient: bool,
     pub(super) renew: bool,
     pub(super) max_hold: Option<Duration>,
@@ -67,7 +67,7 @@ pub(super) struct Attempt {
 pub(super) enum Ending {
     Release,
     Drop,
-    /// The guard is leaked. It is not renewed for ever, so that the lock is free some day.
+    /// The guard is leaked. It is not renewed for ever, so that the lock becomes free eventually.
     Leak,
 }
 
@@ -75,7 +75,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// One of several, as drawn.
+/// One of several values, drawn at random.
 fn one<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> T {
     // The position is below the length.
     of[entropy.below(of.len() as u64) as usize].clone()
@@ -91,7 +91,7 @@ impl Plan {
             latency: entropy.up_to(ms(3)),
             late: one(&entropy, &[ms(300), ms(1_500), ms(5_000)]),
             limit: one(&entropy, &[ms(200), ms(1_000), ms(3_000)]),
-            // A create that came again after its answer would be a guest for ever where no ttl ends it.
+            // A create that is repeated after its answer would leave an entry for ever where no ttl ends it.
             repeats: !sessions,
         };
         let locks: Vec<_> = (0..=entropy.below(3)).map(|number| lock(&entropy, number)).collect();
@@ -106,7 +106,7 @@ impl Plan {
     }
 
     pub(super) fn history(&self, events: Vec<Event>) -> History {
-        // Two ways for the leave, two for the next enter, the least time between two looks, and the ticks of timers.
+        // Two latencies for the leave, two for the next enter, the least time between two looks, and the ticks of timers.
         let swift = ms(30) + 6 * self.faults.latency;
         History {
             events,
@@ -126,7 +126,7 @@ impl Plan {
         self.disturbances.iter().filter_map(crashed).collect()
     }
 
-    /// The whole of each lock once, however long it takes.
+    /// One acquisition of each whole lock, without a bound for waiting.
     pub(super) fn last_round(&self) -> Vec<Attempt> {
         let whole = |(number, lock): (usize, &PlannedLock)| Attempt {
             pause: Duration::ZERO,
@@ -195,7 +195,7 @@ fn disturbances(entropy: &SeededEntropy, clients: usize, locks: usize) -> Vec<(D
     for client in 0..clients {
         if entropy.chance(250) {
             let from = sometime();
-            // It runs again before it is calm.
+            // It runs again before the faults end.
             let to = from + ms(100) + entropy.up_to(CALM.saturating_sub(from + ms(200)).min(ms(4_000)));
             all.extend([(from, Disturbance::Block(client)), (to, Disturbance::Unblock(client))]);
         } else if client > 0 && entropy.chance(150) {

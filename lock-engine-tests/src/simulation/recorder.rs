@@ -10,7 +10,7 @@ use lock_core::{
 
 use crate::history::{Event, EventKind, GiveBack, Op};
 
-/// Where all clients of a run write down what they see.
+/// Where all clients of a run record what they see.
 #[derive(Debug)]
 pub(super) struct Recorder {
     sim: Sim,
@@ -21,7 +21,7 @@ pub(super) struct Recorder {
 struct State {
     events: Vec<Event>,
     ops: usize,
-    /// The guards that have neither been given back nor lost, by acquisition, and whose they are.
+    /// The guards that were neither given back nor lost, by acquisition, with their clients.
     open: BTreeMap<Op, (usize, Hold)>,
     /// The guards that were leaked, kept so that the memory of the process does not grow with every run.
     leaked: Vec<Guard>,
@@ -45,7 +45,7 @@ impl Recorder {
         &self.sim
     }
 
-    /// Gives an acquisition its number.
+    /// Assigns the next number to an acquisition.
     pub(super) fn next_op(&self) -> Op {
         let mut state = self.lock();
         state.ops += 1;
@@ -71,7 +71,7 @@ impl Recorder {
         self.put(EventKind::Released { op, confirmed: matches!(release, Ok(Released::Confirmed)) });
     }
 
-    /// Keeps a guard that nobody has any more.
+    /// Keeps a leaked guard.
     pub(super) fn leak(&self, op: Op, guard: Guard) {
         self.put(EventKind::Forgotten { op });
         self.lock().leaked.push(guard);

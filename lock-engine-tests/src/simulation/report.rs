@@ -4,18 +4,18 @@ use std::fmt;
 
 use crate::history::{History, Violation};
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
     /// What the clients saw.
     pub history: History,
-    /// What must not have been.
+    /// The broken promises.
     pub violations: Vec<Violation>,
 }
 
-/// The history as a timeline, and under it what is wrong with it.
+/// The history as a timeline, and below it the violations.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.history)?;

@@ -8,7 +8,7 @@ use lock_core::{
     Operator, Renewal, Standing, Step, WaitMode, testing::Sim,
 };
 
-/// Longer than a run: what its client does not leave stays until the session ends.
+/// Longer than a run: an entry that its client does not remove stays until the session ends.
 const SESSION: Duration = Duration::from_secs(60 * 60);
 
 static GUARANTEES: Guarantees = Guarantees {
@@ -23,7 +23,7 @@ static GUARANTEES: Guarantees = Guarantees {
     polls: None,
 };
 
-/// A store in which no entry ends by its ttl: the clients have to leave for all that they do not keep (PR09).
+/// A store in which no entry ends at its ttl: the clients have to remove every entry that they do not keep (PR09).
 #[derive(Debug)]
 pub(super) struct Sessions(Memory);
 
@@ -33,7 +33,7 @@ impl Sessions {
     }
 }
 
-/// How the entries of a client are known: by their label.
+/// The label that marks the entries of a client.
 pub(super) fn label(client: usize) -> String {
     format!("client {client}")
 }

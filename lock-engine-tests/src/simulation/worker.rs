@@ -81,7 +81,7 @@ impl Worker {
         if attempt.end == Ending::Leak {
             let (recorder, watcher, hold) = (Arc::clone(recorder), Arc::clone(client), guard.hold());
             self.recorder.leak(op, guard);
-            // Nobody has the guard, but somebody works under it until it is lost.
+            // The guard is leaked, but its holder goes on working until the lock is lost.
             drop(client.spawn(async move {
                 let reason = hold.lost().await;
                 recorder.lost(op, &watcher, &hold, reason);

@@ -1,4 +1,4 @@
-//! The check of what is cut tells a store that cuts its notifications from one that only says so (L12, PR14).
+//! `find_cuts` distinguishes a store that cuts its notifications from one that only claims to (L12, PR14).
 
 use std::{sync::Arc, thread};
 
@@ -17,7 +17,7 @@ fn a_store_that_only_says_that_it_cuts_them_is_found() {
     find_cuts::<MemoryHarness<false>>();
 }
 
-/// Nor by the cases themselves, which it passes: they show nothing there.
+/// If waiters also look again by themselves, both stores pass the cases, which then show nothing about cuts.
 #[test]
 fn nothing_is_found_where_waiters_look_again() {
     thread::scope(|scope| {

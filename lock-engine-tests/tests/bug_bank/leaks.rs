@@ -1,4 +1,4 @@
-//! What an acquisition leaves behind in the process is found, as little as it may be (G02).
+//! The suite finds leaks of an acquisition in the process, however small they are (G02).
 
 use std::{fs::File, hint::black_box, sync::Arc, thread};
 
@@ -8,7 +8,7 @@ use lock_core::{Backend, BackendError, Entry, Standing, Step, WaitMode, sync::Mu
 
 use crate::MemoryHarness;
 
-/// Each request leaves a piece of memory of three words, the smallest that there is.
+/// Each request leaks three words of memory, the smallest heap block.
 #[derive(Debug)]
 struct Leaks;
 
@@ -21,7 +21,7 @@ impl Layer for Leaks {
         step: Step,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        // A compiler may leave out what nobody looks at.
+        // The compiler may remove an allocation that is not used.
         Box::leak(black_box(Box::new([1_u64; 3])));
         store.enter(entry, step, wait).await
     }
@@ -36,7 +36,7 @@ fn three_words_for_each_acquisition_are_found() {
     });
 }
 
-/// A file less is open after a while; but there are more and more threads.
+/// After a while one file less is open, but there are more and more threads.
 #[derive(Debug)]
 struct TradesAFileForThreads(Mutex<(u32, Option<File>)>);
 
@@ -74,7 +74,7 @@ impl Layer for TradesAFileForThreads {
     }
 }
 
-/// Figures that are compared as one would let the one excuse the other.
+/// If the figures were compared as a sum, one could hide the other.
 #[test]
 fn threads_are_found_though_a_file_less_is_open() {
     alone("leaks::threads_are_found_though_a_file_less_is_open", || {

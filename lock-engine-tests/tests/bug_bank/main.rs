@@ -1,8 +1,8 @@
 //! The bug bank: bugs that locks have had, each put in on purpose, and the case that has to find it.
 //!
-//! `docs/bug-bank.md` lists them. Bugs of a store are put between a client and memory ([`store`]); bugs of the engine are
-//! switches in a copy of its source, in the package `bugs`; those that show only between clocks that differ are found by the
-//! [simulation](lock_engine_tests::simulation); those of Redis are in `lock-redis`.
+//! `docs/bug-bank.md` lists them. Bugs of a store are layers between a client and memory ([`store`]). Bugs of the engine are switches in a
+//! copy of its source, in the package `bugs`. Bugs that show only if clocks differ are found by the
+//! [simulation](lock_engine_tests::simulation). Those of Redis are in `lock-redis`.
 
 mod cuts;
 mod leaks;

@@ -17,7 +17,7 @@ use lock_core::{
 
 use crate::MemoryHarness;
 
-/// A bug, the case that has to find it, and some words of what it says then.
+/// A bug, the case that has to find it, and a part of the failure message.
 pub(crate) struct InStore {
     pub(crate) id: &'static str,
     pub(crate) case: (&'static str, &'static str),
@@ -80,7 +80,7 @@ fn is_found(id: &str) {
     assert!(said.contains(bug.says), "{group}::{case} found something else than {id}: {said}");
 }
 
-/// The entry is named by who asks and for what, and not by the acquisition (H78).
+/// The id of the entry depends on the client and the name, and not on the acquisition (H78).
 #[derive(Debug)]
 struct KeyPerSession {
     session: u128,
@@ -129,7 +129,7 @@ fn b07_a_key_for_each_session_is_found() {
     is_found("b07");
 }
 
-/// The queue of a name is everything that starts with it, for nothing marks where the name ends (H77).
+/// The queue of a name has every key that starts with the name, because nothing marks where the name ends (H77).
 #[derive(Debug)]
 struct PrefixWithoutEnd;
 
@@ -174,8 +174,8 @@ fn b08_a_prefix_without_an_end_is_found() {
     is_found("b08");
 }
 
-/// The subscription is asked for when the standing is known, and takes its time: what was told before it is there is
-/// lost, and nobody looks again once it is (H63).
+/// The client subscribes only when the standing is known, and that takes time. Hints before the subscription are lost, and no look follows it
+/// (H63).
 #[derive(Debug)]
 struct SubscribesAfterwards;
 
@@ -209,7 +209,7 @@ fn b09_a_subscription_after_the_try_is_found() {
     is_found("b09");
 }
 
-/// All who wait are told of every departure (H71).
+/// Every departure wakes all waiters (H71).
 #[derive(Debug)]
 struct WakesTheHerd(Notifier);
 
@@ -248,7 +248,7 @@ fn b14_a_herd_that_is_woken_for_one_is_found() {
     is_found("b14");
 }
 
-/// The token of a grant is what the counter of the name shows after it (H103).
+/// The token of a grant is the value of the name's counter after the grant (H103).
 #[derive(Debug, Default)]
 struct TokenReadAfterwards(Tokens);
 
@@ -269,7 +269,7 @@ impl Layer for TokenReadAfterwards {
                     store.operator().queue(&entry.name).await?.iter().filter_map(|row| row.token).max();
                 *token = minted.unwrap_or(*token);
             }
-            // A waiter that is told that it is next reads it, too.
+            // A waiter that gets the lock by a hint reads the counter, too.
             Standing::Waiting { hints, .. } => {
                 let told = std::mem::replace(hints, Box::pin(stream::empty()));
                 *hints = Box::pin(told.map(|_| Hint::Changed));
@@ -294,18 +294,18 @@ fn b20_a_token_that_is_read_afterwards_is_found() {
     is_found("b20");
 }
 
-/// Tokens are reckoned with, and kept, as floating-point numbers (H105).
+/// Tokens are computed and stored as floating-point numbers (H105).
 #[derive(Debug, Default)]
 struct FloatingTokens(Tokens);
 
-/// As a number in Lua.
+/// The token as a Lua number.
 fn floating(token: FencingToken) -> FencingToken {
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // That is the bug.
     FencingToken::new(token.get() as f64 as u64)
 }
 
 impl FloatingTokens {
-    /// What the store compares: it finds no difference that a floating-point number cannot tell.
+    /// The token that the store compares: it treats tokens as equal if they are equal as floating-point numbers.
     fn stored(&self, entry: EntryId, token: FencingToken) -> FencingToken {
         let real = self.0.real(entry, token);
         if floating(real) == floating(token) { real } else { token }
@@ -363,16 +363,16 @@ fn b22_tokens_of_floating_point_are_found() {
     is_found("b22");
 }
 
-/// It brings a crowd.
+/// This case has very many waiters.
 mod alone {
-    /// Nothing happens, and each waiter asks all the time where it stands.
+    /// Each waiter looks at the queue all the time, although nothing changes.
     #[test]
     fn b38_waiters_that_look_all_the_time_are_found() {
         super::is_found("b38");
     }
 }
 
-/// The tokens that the store really gave, where a bug tells others.
+/// The real tokens of the store, if a bug reports other ones.
 #[derive(Debug, Default)]
 struct Tokens(Mutex<HashMap<EntryId, FencingToken>>);
 

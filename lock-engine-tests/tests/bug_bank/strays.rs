@@ -1,4 +1,4 @@
-//! What is left in the store after a case is found, whatever the case itself says (G01).
+//! Leftovers in the store after a case are found, even if the case itself passes (G01).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn nothing_is_found_where_nothing_is_left() {
     assert_eq!(finds::<MemoryHarness>(group, case, |_| Arc::new(Sound)), None);
 }
 
-/// Whose departure of which lock is lost, and called done.
+/// Leaves of locks whose names end in this text are lost, and reported as done.
 #[derive(Debug)]
 struct Stays(&'static str);
 
@@ -59,7 +59,7 @@ fn a_guard_that_was_released_and_stays_is_found() {
     is_found(|_| Arc::new(Stays("released")), "released");
 }
 
-/// With each entry comes another, under a name that nobody asked for.
+/// Each entry creates another one, under a name that no case uses.
 #[derive(Debug)]
 struct BringsAnother;
 

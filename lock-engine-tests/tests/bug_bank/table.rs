@@ -1,10 +1,10 @@
-//! The table of the bug bank is true: each bug that is listed is put in somewhere, with that case, and none is left out.
+//! The table of the bug bank is correct: each listed bug is put in somewhere, with the listed case, and no bug is missing.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::{SIMULATED, store, switches};
 
-/// All that the bank has to hold.
+/// The bugs that the bank has to contain.
 const IDS: &[&str] = &[
     "b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b09", "b10", "b11", "b14", "b16", "b17", "b18",
     "b19", "b20", "b22", "b25", "b26", "b27", "b30", "b31", "b32", "b33", "b34", "b35", "b36", "b37", "b38",

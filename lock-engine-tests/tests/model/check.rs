@@ -1,4 +1,4 @@
-//! Runs the checker, and says what it found.
+//! Runs the checker, and reports what it found.
 
 use std::{
     fmt::{Debug, Display},
@@ -9,7 +9,7 @@ use std::{
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
 
-/// Explores every state that can be reached. All that is promised has to hold, and all that is to be reached has to be.
+/// Explores every reachable state. Every promise has to hold, and every state that has to be reachable has to be reached.
 pub(crate) fn proves<M>(name: &str, model: M, least: usize)
 where
     M: Model + Send + Sync + 'static,
@@ -32,14 +32,14 @@ where
     for property in properties {
         match (property.expectation, found.remove(property.name)) {
             (Expectation::Sometimes, None) => panic!("{name}: never reached: {}", property.name),
-            (Expectation::Always, Some(path)) => panic!("{name}: not so: {}\n{}", property.name, story(path)),
+            (Expectation::Always, Some(path)) => panic!("{name}: broken: {}\n{}", property.name, story(path)),
             _ => {}
         }
     }
     assert!(states >= least, "{name}: {states} states are too few to mean anything");
 }
 
-/// Finds the shortest way to break the only promise of a model, and tells it.
+/// Finds the shortest way to break the only promise of a model, and prints it.
 pub(crate) fn breaks<M>(model: M) -> usize
 where
     M: Model + Send + Sync + 'static,
@@ -48,13 +48,13 @@ where
 {
     let started = Instant::now();
     let promised = model.properties().remove(0).name;
-    // One thread goes through the states in the order of their distance.
+    // With one thread, the checker visits the states in the order of their distance.
     let explored = model.checker().spawn_bfs().join();
     let states = explored.unique_state_count();
     let path = explored.discovery(promised);
-    let path = path.unwrap_or_else(|| panic!("still so in all of {states} states: {promised}"));
+    let path = path.unwrap_or_else(|| panic!("not broken in any of {states} states: {promised}"));
     let story = story(path);
-    println!("no longer so: {promised} ({states} states, {:.1?})\n{story}", started.elapsed());
+    println!("broken: {promised} ({states} states, {:.1?})\n{story}", started.elapsed());
     story.lines().count() - 1
 }
 

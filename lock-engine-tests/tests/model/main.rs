@@ -1,18 +1,16 @@
 //! The queue of leases, explored exhaustively for a few clients.
 //!
-//! A state is everything there is: the queue of one name as the store has it, what the wait engine and the keeper of each
-//! client know, and what is between them. From each, everything that can happen next is tried: a request or its answer is
-//! lost, slow, late, or carried out twice; a hint is lost or comes late; a future or a guard is dropped; a process crashes
-//! and another one starts; the keeper acts, soon or not; time goes by. Nobody has to be quick: the only assumption is
-//! that the clock of a client is not slower than the store's, and one test takes that away. Who fits is judged by
-//! `lock_core::admission`, the rule that the backends use.
+//! A state contains everything: the queue of one name as the store has it, what the wait engine and the keeper of each client know, and the
+//! messages between them. From each state, the checker tries everything that can happen next: a request or its answer is lost, slow, late, or
+//! carried out twice; a hint is lost or comes late; a future or a guard is dropped; a process crashes and another one starts; the keeper acts,
+//! soon or later; time goes by. No step has to be quick. The only assumption is that the clock of a client is not slower than that of the
+//! store, and one test drops it. `lock_core::admission`, the rule that the backends use, decides which entries are admitted.
 //!
-//! Times are counted from now and tokens are numbered anew in each state, so that there are finitely many states though
-//! each client acquires, renews and crashes as often as it likes. What is bounded: the number of clients, the ttl in
-//! ticks, and how many messages are slow, how many departures are pending and how many entries of crashed clients there are
-//! at a time (see [`leases::Config`]). `sessions` does the same for stores with shared leases, where a waiter watches
-//! those ahead of it; messages are lost there, but none is slow. The checker goes through all states; `mutations` leaves out
-//! one rule at a time, and the checker finds and prints the shortest way to break a promise.
+//! Times are counted from now, and tokens are renumbered in each state, so the number of states is finite, although each client acquires, renews
+//! and crashes any number of times. These are bounded: the number of clients, the ttl in ticks, and the number of slow messages, pending
+//! departures and entries of crashed clients at a time (see [`leases::Config`]). `sessions` does the same for stores with shared leases, where a
+//! waiter watches the entries ahead of it; messages are lost there, but none is slow. The checker visits all states. `mutations` leaves out one
+//! rule at a time, and the checker finds and prints the shortest way to break a promise.
 //!
 //! ```sh
 //! cargo test -p lock-engine-tests --test model -- --nocapture                # prints the numbers and the counterexamples
@@ -36,7 +34,7 @@ use leases::{
     },
 };
 
-/// Whether the larger form was asked for.
+/// Whether `MODEL=large` is set.
 fn large() -> bool {
     std::env::var("MODEL").is_ok_and(|form| form == "large")
 }
@@ -71,8 +69,8 @@ fn the_dead_do_not_count_where_they_stay() {
     proves("mutex of two, the dead stay", all(config, &[HAND_OFF, LOSS, GIVEN_UP]), 20_000);
 }
 
-/// Clocks may also go on, so this one has all that happens while they are true. Its clients remember which tokens had been
-/// returned before they asked, for the order of tokens; the others need not.
+/// Clocks may also go on, so this model includes everything that happens while they are correct. To check the order of tokens, its clients
+/// remember which tokens had been returned before they asked; other models do not need that.
 #[test]
 fn clocks_that_stop_break_exclusion_and_nothing_else() {
     let wire = usize::from(large());
@@ -108,7 +106,7 @@ fn a_weighted_semaphore_over_sessions_keeps_every_promise() {
     proves("semaphore of three, sessions", over_sessions(config, &[sessions::TOGETHER]), 1_000);
 }
 
-/// Run when nothing else does: each of them keeps all cores busy for seconds.
+/// These tests run alone: each of them keeps all cores busy for seconds.
 mod alone {
     use super::*;
 

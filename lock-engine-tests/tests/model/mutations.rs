@@ -1,4 +1,4 @@
-//! Each rule that is left out, and each bug that is put in, breaks a promise. The shortest way to it is printed.
+//! Each rule that is left out, and each bug that is put in, breaks a promise. The checker prints the shortest way to break it.
 
 use lock_core::Claim;
 
@@ -98,7 +98,7 @@ fn a_grant_for_a_place_that_the_keeper_gave_up_is_not_to_be_relied_on() {
     without(Mutation::GivenUp, mutexes(2, 2), EXCLUSION);
 }
 
-/// What the protocol does not defend against: see `Mutation::Repeats`. Such an entry lives for one ttl.
+/// The protocol does not protect from this: see `Mutation::Repeats`. Such an entry lives for one ttl.
 #[test]
 fn a_wire_that_repeats_creates_by_itself_leaves_entries_behind() {
     without(Mutation::Repeats, mutexes(1, 3), NOBODYS_ENTRY);

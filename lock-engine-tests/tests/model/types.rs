@@ -1,6 +1,6 @@
-//! What both models are made of.
+//! The types that both models use.
 
-/// Time, in the smallest steps that matter.
+/// Time, in ticks.
 pub(crate) type Ticks = u8;
 
 /// A fencing token. Only their order counts, so that the states of the model stay finite: see `SystemState::settle`.

@@ -20,13 +20,13 @@ use crate::{
     session::REQUEST_TIMEOUT,
 };
 
-/// How long the tombstone of an entry is kept, at least, if its create was in doubt when it left: longer than a late create can be under way.
+/// How long the tombstone of an entry is kept at least, if its create was in doubt when it left: longer than a late create can take to arrive.
 const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// How many leases one transaction renews: verbs of the same names wait for it.
 const RENEWALS_AT_ONCE: usize = 64;
 
-/// Locks in a schema of a PostgreSQL database, version 12 or later. Make one for a process, and share it.
+/// Locks in a schema of a PostgreSQL database, version 12 or later. Create one for each process, and share it.
 pub struct Postgres {
     pub(crate) client: Client,
     clock: Arc<dyn Clock>,
@@ -71,7 +71,7 @@ impl Postgres {
             (&tokens, Type::INT8_ARRAY),
             (&ttls, Type::INT8_ARRAY),
         ];
-        // The keeper tries again a sixth of the ttl after it asked. It should not meet a connection that is dead.
+        // The keeper tries again after a sixth of the ttl. By then, a dead connection should have been replaced.
         let doubt = leases.iter().map(|lease| lease.entry.ttl / 6).min().unwrap_or(REQUEST_TIMEOUT);
         let row = self.client.row("SELECT renew($1, $2, $3, $4)", &parameters, doubt).await?;
         let renewed: Vec<bool> = field(&row, 0)?;
@@ -100,7 +100,7 @@ impl Backend for Postgres {
             (&stays, Type::BOOL),
             (&self.client.sessions.channel(), Type::TEXT),
         ];
-        // C6: they are live before the standing is judged.
+        // C6: hints are live before the standing is judged.
         let hints = self.client.sessions.notifier().listen(entry.id);
         // PR01: a lease is counted from before its request is sent.
         let sent = self.clock.now();

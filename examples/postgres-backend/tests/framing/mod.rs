@@ -4,14 +4,14 @@ use std::io;
 
 use lock_conformance::{Answer, Frame, Frames, Request};
 
-/// What a client sends up to the next `Sync` or simple query is a request, and what comes up to `ReadyForQuery` is its answer. It
-/// ends a step if no transaction is open then. Passwords go over both connections as they are, so the server has to trust its clients,
-/// or to take them in the clear.
+/// A request is everything that a client sends up to the next `Sync` or simple query. Its answer is everything up to `ReadyForQuery`, which
+/// ends a step if no transaction is open then. The login is repeated on the second connection, so the server has to trust its clients, or to
+/// accept passwords in clear text.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    /// The first message has no letter.
+    /// Whether the first message, which has no letter, was read.
     started: bool,
-    /// Requests without an answer.
+    /// The number of requests without an answer.
     open: usize,
 }
 
@@ -28,7 +28,7 @@ impl Frames for Messages {
             len += 5 + body.len();
             let named = match letter {
                 b'Q' => Some(statement(body)),
-                // Behind the name that it is to have.
+                // After the name of the prepared statement.
                 b'P' => body.split(|byte| *byte == 0).nth(1).map(statement),
                 b'p' => Some("password".to_owned()),
                 _ => None,
@@ -51,10 +51,10 @@ impl Frames for Messages {
         let Some((letter, body)) = message(sent)? else { return Ok(None) };
         let what = match (letter, body) {
             (b'A', _) => Answer::Hint,
-            // What the server says without a request: that it ends, and so on.
+            // A message without a request, for example that the server shuts down.
             _ if self.open == 0 => Answer::Aside,
             (b'Z', b"I") => Answer::End,
-            // A transaction is open; or the server wants a password, or one more word about it.
+            // A transaction is open; or the server asks for a password, or for the next step of the login.
             (b'Z', _) | (b'R', [0, 0, 0, 3 | 5 | 10 | 11, ..]) => Answer::Turn,
             _ => Answer::Part,
         };
@@ -80,13 +80,13 @@ impl Messages {
     }
 }
 
-/// The first message, if it is whole: its letter, and what follows its length.
+/// The first message, if it is complete: its letter, and the bytes after its length.
 fn message(bytes: &[u8]) -> io::Result<Option<(u8, &[u8])>> {
     let Some(len) = length(bytes, 1)? else { return Ok(None) };
     Ok(bytes.get(5..1 + len).map(|body| (bytes[0], body)))
 }
 
-/// The length that stands there, itself included.
+/// The length at this place, which counts itself.
 fn length(bytes: &[u8], at: usize) -> io::Result<Option<usize>> {
     let Some(len) = bytes.get(at..at + 4) else { return Ok(None) };
     let len = len.iter().fold(0_usize, |len, byte| len << 8 | usize::from(*byte));
@@ -96,7 +96,7 @@ fn length(bytes: &[u8], at: usize) -> io::Result<Option<usize>> {
     Ok(Some(len))
 }
 
-/// The kind of a statement, and for a function that is asked its name.
+/// The kind of a statement, or the name of the function that it calls.
 fn statement(sql: &[u8]) -> String {
     let sql = String::from_utf8_lossy(sql);
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
@@ -125,7 +125,7 @@ mod tests {
         Request::Ask(name.to_owned())
     }
 
-    /// All frames, given one byte more at a time.
+    /// All frames, if the bytes arrive one by one.
     fn cut<T>(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Frame<T>>>) -> Vec<T> {
         let (mut begin, mut found) = (0, Vec::new());
         for end in 0..=bytes.len() {

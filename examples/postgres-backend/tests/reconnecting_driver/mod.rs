@@ -13,13 +13,13 @@ use lock_core::{Backend, BackendError, Creates, Departure, Entry, Keeper, Lease,
 
 use crate::PostgresHarness;
 
-/// Renewals and leaves open a connection each, to this address. Looks do not: the case would find those while no connection is let in.
+/// Each renewal and each leave opens a connection to this address. Looks do not: the case would find those while connections are refused.
 #[derive(Debug)]
 struct ConnectsForEach(SocketAddr);
 
 impl ConnectsForEach {
     fn connect(&self) {
-        // On this machine it is open at once, or refused. It is not used.
+        // On this machine it opens at once, or is refused. It is not used.
         drop(TcpStream::connect(self.0));
     }
 }
@@ -42,7 +42,7 @@ impl Layer for ConnectsForEach {
     }
 }
 
-/// A store whose clients do so if there is a proxy.
+/// A store whose clients do so when they connect through a proxy.
 #[derive(Debug)]
 struct Unshared(PostgresHarness);
 
@@ -109,7 +109,7 @@ impl Wire for Unshared {
     }
 }
 
-/// It stands beside the cases of that group, which have the machine more to themselves.
+/// Runs with the cases of this group, beside which less is running.
 mod resources {
     use std::sync::Arc;
 
@@ -117,7 +117,7 @@ mod resources {
 
     use super::Unshared;
 
-    /// That the case passes without the bug is what the suite shows.
+    /// The suite shows that the case passes without the bug.
     #[test]
     fn a_driver_that_opens_a_connection_for_each_request_is_found() {
         let (group, case) = ("resources", "a_crowd_comes_back_from_an_outage_over_few_connections");

@@ -1,4 +1,4 @@
-//! What a case does to the server side.
+//! How cases control the server.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, ServerProcess, Unsupported};
@@ -46,7 +46,7 @@ impl ServerControl for TestSchema {
     }
 
     async fn delete(&self, name: &LockName) -> Control {
-        // The names in the cases have no quotes.
+        // The names in these cases contain no quotes.
         let (schema, name) = (&self.schema, name.as_str());
         let delete = format!("DELETE FROM {schema}.entries WHERE name = convert_to('{name}', 'UTF8')");
         self.server.admin(&delete).await;
@@ -58,13 +58,13 @@ impl ServerControl for TestSchema {
         Ok(())
     }
 
-    /// The plans of all statements.
+    /// Drops the plans of all statements.
     async fn forget(&self) -> Control {
         self.server.admin(&format!("ANALYZE {}.entries", self.schema)).await;
         Ok(())
     }
 
-    /// As an operator who believes that the table is not needed.
+    /// Deletes the rows, like an operator who believes that the table is not needed.
     async fn evict(&self) -> Control {
         self.server.admin(&format!("TRUNCATE {}.entries", self.schema)).await;
         Ok(())
@@ -82,7 +82,7 @@ impl ServerControl for TestSchema {
 
     async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
         create_schema(self).await;
-        // The numbers of PostgreSQL have a sign.
+        // PostgreSQL has only signed numbers.
         let last = last.get().min(i64::MAX.unsigned_abs());
         self.server.admin(&format!("SELECT setval('{}.tokens', {last})", self.schema)).await;
         Ok(())
@@ -97,7 +97,7 @@ impl ServerControl for TestSchema {
         let connections = count(&format!("pg_stat_activity WHERE application_name = '{schema}'")).await;
         let mut footprint = Footprint {
             connections,
-            // On each of them, its client listens.
+            // Each client listens on its connection.
             subscriptions: connections,
             ..Footprint::default()
         };
@@ -109,7 +109,7 @@ impl ServerControl for TestSchema {
     }
 
     async fn cut_notifications(&self) -> Control {
-        // Waits for the end of each, so that it answers no more.
+        // Waits until each connection has ended, so that it answers no more.
         let cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = ";
         self.server.admin(&format!("{cut}'{}'", self.schema)).await;
         Ok(())

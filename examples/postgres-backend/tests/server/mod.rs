@@ -13,10 +13,10 @@ use tokio_postgres::Config;
 
 use self::own::OwnServer;
 
-/// The labels of the cases that end, stop or lock a server, and get one of their own.
+/// The labels of the cases that end, stop or lock a server, and so get a server of their own.
 const DISTURBING: &[&str] = &["L06", "T09", "T10", "T21", "T24", "PR35"];
 
-/// The server of all other cases that run at the same time. The last case stops it.
+/// The server that all other running cases share. The last case stops it.
 static SHARED: Mutex<Weak<OwnServer>> = Mutex::const_new(Weak::new());
 
 /// A schema for one case, on a shared server or one of its own.

@@ -1,4 +1,4 @@
-//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+//! [`OwnServer`]: a server that one test owns, and can stop, kill and empty.
 
 use std::{
     env, fs,
@@ -83,13 +83,13 @@ impl OwnServer {
         self.process.answers("Address already in use", || self.is_mine()).await
     }
 
-    /// Whether it answers, and not another server on the same port.
+    /// Whether this server answers, and not another one on the same port.
     async fn is_mine(&self) -> bool {
         let data = self.try_admin("SHOW data_directory").await;
         data.is_ok_and(|data| data.iter().any(|data| Path::new(data) == self.data()))
     }
 
-    /// Ends the process: by `INT` as is usual, by `QUIT` as if it had crashed, but without leaving shared memory behind.
+    /// Ends the process: `INT` is a normal shutdown; `QUIT` is like a crash, but leaves no shared memory behind.
     pub(crate) fn end(&self, signal: &str) {
         if !self.process.is_alive() {
             return;
@@ -114,7 +114,7 @@ impl OwnServer {
         self.take_pristine_data();
     }
 
-    /// Sends an order to the running process.
+    /// Calls `order` with the running process.
     pub(crate) fn running(&self, order: impl FnOnce(&ServerProcess)) {
         self.process.running(order);
     }
@@ -148,7 +148,7 @@ impl OwnServer {
         Ok(said.iter().filter_map(text).collect())
     }
 
-    /// Made once, and kept as it was: to make it takes as long as a lease, and who loses data is to lose it at once.
+    /// The data folder is created once, and copied later: creating it takes as long as a lease, and a loss of data has to be quick.
     fn make_data(&self) {
         let pristine = self.process.directory().join("pristine").display().to_string();
         let arguments =
@@ -180,7 +180,7 @@ impl Drop for OwnServer {
     }
 }
 
-/// The program as another user than root.
+/// The program as a user other than root.
 fn unprivileged(program: &Path, arguments: Vec<String>) -> (PathBuf, Vec<String>) {
     if !is_root() {
         return (program.to_owned(), arguments);
@@ -216,7 +216,7 @@ fn newest(versions: &Path) -> Option<PathBuf> {
 #[tokio::test]
 async fn a_port_that_somebody_else_has_is_not_waited_for() {
     let port = Port::reserve();
-    let _silent = std::net::TcpListener::bind(("127.0.0.1", port.number())).expect("nobody listens there");
+    let _silent = std::net::TcpListener::bind(("127.0.0.1", port.number())).expect("no server listens there");
     let server = OwnServer::new(port);
-    assert!(!server.launch().await, "somebody else's port is taken for ours");
+    assert!(!server.launch().await, "the port of another process is taken for ours");
 }

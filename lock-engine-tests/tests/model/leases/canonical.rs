@@ -1,10 +1,10 @@
-//! Canonical states: states that differ only in what has no effect any more become one, so that the number of states is finite and
+//! Canonical states: states that differ only in details without any further effect become one, so that the number of states is finite and
 //! small.
 
 use super::{Call, Config, Guard, Id, Mutation, Phase, Place, Reply, SystemState, Token, Verb};
 
 impl SystemState {
-    /// What no request can change is forgotten, sets are sorted, entries and tokens are numbered without gaps.
+    /// Forgets what no request can change, sorts sets, and numbers entries and tokens without gaps.
     pub(crate) fn settle(&mut self, config: &Config) {
         let Self { store, clients, strays, written_off, .. } = self;
         strays.retain(|stray| match stray.verb {
@@ -47,14 +47,14 @@ impl SystemState {
         }
         self.for_ids(&mut |id| {
             let same = known.iter().filter(|other| other.client == id.client);
-            // A client has a handful of them.
+            // A client has only a few entries.
             id.n = same.take_while(|other| *other != id).count() as u8;
         });
     }
 
     /// Without a history, only whether tokens of one client are the same counts: the queue is in their order.
     fn number_tokens(&mut self, config: &Config) {
-        // In a counterexample, the reader wants to see them grow.
+        // In a counterexample, readers want to see tokens grow.
         let apart = !config.history && config.mutation.is_none();
         let of = |client| if apart { client } else { 0 };
         let counter = self.store.counter;
@@ -65,7 +65,7 @@ impl SystemState {
         let rank = |client: u8, token: Token| {
             let smaller =
                 |(other, less): &&(u8, Token)| *other == of(client) && Token(0) < *less && *less < token;
-            // There are a few of them in one state.
+            // There are only a few tokens in one state.
             Token(u8::from(token > Token(0)) + known.iter().filter(smaller).count() as u8)
         };
         let mut last = Token(0);
@@ -73,7 +73,7 @@ impl SystemState {
             *token = rank(client, *token);
             last = last.max(*token);
         });
-        // The next one will be larger than any that is known.
+        // The next token will be larger than any known one.
         self.store.counter = if config.leaves_out(Mutation::C02) { rank(0, counter) } else { last };
     }
 

@@ -7,7 +7,7 @@ use super::{Config, Id, Mutation, Reply, Request, Store, Ticks, Token, Verb};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
-    /// What the keeper has to leave, until that is confirmed.
+    /// Entries that the keeper has to remove, until the leave is confirmed.
     pub(crate) pending_leaves: Vec<PendingLeave>,
     /// Only with [`Hinting::Subscribed`](super::Hinting::Subscribed): the subscription is broken.
     pub(crate) deaf: bool,
@@ -21,7 +21,7 @@ pub(crate) enum Phase {
     Holding(Guard),
 }
 
-/// An acquisition on its way.
+/// A pending acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) id: Id,
@@ -30,23 +30,23 @@ pub(crate) struct Place {
     pub(crate) in_doubt: bool,
     pub(crate) call: Option<Call>,
     pub(crate) listening: Option<Listening>,
-    /// "You hold it", on its way or not yet looked at. One that follows another takes its place: one is lost.
+    /// The hint "you hold it", in flight or not yet read. A second hint replaces the first, which is lost.
     pub(crate) hint: Option<Token>,
-    /// The keeper has left for it, because its lease ended before it was refreshed.
+    /// The keeper has given up the place, because its lease ended before it was refreshed.
     pub(crate) given_up: bool,
-    /// There is a `Changed` in the stream of hints, behind the look that is on its way.
+    /// There is a `Changed` in the stream of hints, after the look in flight.
     pub(crate) changed: bool,
-    /// The largest token that had been returned when the lock was asked for.
+    /// The largest token that had been returned when the lock was requested.
     pub(crate) asked_after: Token,
     /// Only without PR02: what is left of the lease, as counted from the last request that was sent.
     pub(crate) sent: Ticks,
 }
 
-/// What the last answered look left.
+/// The result of the last answered look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Listening {
     pub(crate) token: Token,
-    /// How long the place is kept without being refreshed.
+    /// How long the store keeps the place without a refresh.
     pub(crate) valid: Ticks,
     /// When to look again.
     pub(crate) look: Ticks,
@@ -59,7 +59,7 @@ pub(crate) struct Guard {
     pub(crate) in_doubt: bool,
     /// How long the lock may be relied on; it is lost at 0.
     pub(crate) valid: Ticks,
-    /// A renewal on its way.
+    /// A renewal in flight.
     pub(crate) call: Option<Call>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Call {
     pub(crate) verb: Verb,
     /// How long ago it was sent, up to the ttl.
     pub(crate) age: Ticks,
-    /// The answer, if that is on its way.
+    /// The answer, if it is in flight.
     pub(crate) reply: Option<Reply>,
 }
 
@@ -99,12 +99,12 @@ impl Client {
         self.guard().is_some_and(|guard| guard.valid > 0)
     }
 
-    /// The entry that it waits or holds with.
+    /// The entry of its wait or hold.
     pub(crate) fn id(&self) -> Option<Id> {
         self.place().map(|place| place.id).or(self.guard().map(|guard| guard.id))
     }
 
-    /// Whether it renews the entry, or enters again with it, or leaves for it.
+    /// Whether it still renews the entry, enters again with it, or removes it.
     pub(crate) fn knows(&self, id: Id) -> bool {
         self.id() == Some(id) || self.pending_leaves.iter().any(|pending| pending.id == id)
     }
@@ -146,8 +146,8 @@ impl Client {
         }
     }
 
-    /// Forgets what can make no difference any more. A doubt matters while there is a create that may still arrive, or an
-    /// entry whose life is not known; a pending leave while there is an entry, or such a create.
+    /// Forgets details that make no difference any more. A doubt matters while a create may still arrive, or the life of the entry is not
+    /// known; a pending leave matters while there is an entry, or such a create.
     pub(crate) fn settle(&mut self, config: &Config, store: &Store, strays: &[Request]) {
         let late = |id: Id| strays.iter().any(|stray| stray.id == id && stray.verb == Verb::Create);
         match &mut self.phase {

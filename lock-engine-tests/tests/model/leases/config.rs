@@ -7,14 +7,14 @@ use super::Ticks;
 /// A system to explore. Everything that is not bounded here is unbounded: acquisitions, renewals, crashes, lost messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// What each client asks for, again and again.
+    /// The claim of each client, which it acquires again and again.
     pub(crate) claims: Vec<Claim>,
     /// The ttl of each client.
     pub(crate) ttls: Vec<Ticks>,
     pub(crate) clocks: Clocks,
     pub(crate) hints: Hinting,
     pub(crate) purging: Purging,
-    /// How many requests and answers can be on their way for longer than a moment, at a time.
+    /// How many requests and answers can be slow at a time.
     pub(crate) wire: usize,
     /// Whether a request still arrives after its client has stopped waiting for the answer.
     pub(crate) late: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Config {
     pub(crate) pending_leaves: usize,
     /// How many entries of crashed clients there can be at a time.
     pub(crate) crashes: usize,
-    /// Whether clients remember which tokens were returned before which lock was asked for.
+    /// Whether clients remember the largest token that was returned before they asked.
     pub(crate) history: bool,
     /// The rule that is left out.
     pub(crate) mutation: Option<Mutation>,
@@ -40,9 +40,9 @@ pub(crate) enum Clocks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hinting {
-    /// Any hint can be lost, and nobody notices.
+    /// Any hint can be lost, without notice.
     Lossy,
-    /// Hints are lost only with a subscription that breaks, and is made anew.
+    /// Hints are lost only when a subscription breaks, which is then renewed.
     Subscribed,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Hinting {
 pub(crate) enum Purging {
     /// Every verb removes all entries whose lease has ended.
     Eager,
-    /// Only one that creates does; for the others, the dead just do not count.
+    /// Only a verb that creates an entry does; for other verbs, dead entries just do not count.
     Lazy,
 }
 
@@ -59,21 +59,21 @@ pub(crate) enum Purging {
 pub(crate) enum Mutation {
     /// C2: the counter starts over with an empty queue.
     C02,
-    /// C6: a hint that comes while a look is on its way is missed.
+    /// C6: a hint that comes while a look is in flight is missed.
     C06,
     /// b01: a deadline is counted from the answer.
     B01,
     /// b05: a leave removes the first entry.
     B05,
-    /// A grant is taken though the keeper has given the place up.
+    /// A grant is taken although the keeper has given up the place.
     GivenUp,
-    /// The way to the store repeats a create that was answered.
+    /// The network repeats a create that was answered.
     Repeats,
     /// A hint is combined with the lease of an `enter` that was not answered.
     Pr02,
     /// Every `enter` may create, and a hint of any life is believed.
     Pr03,
-    /// A late renewal sets the end that was meant when it was sent.
+    /// A late renewal sets the end that was intended when it was sent.
     Pr04,
     /// An entry's own end is not judged first.
     Pr06,
@@ -87,14 +87,14 @@ pub(crate) enum Mutation {
     Pr12,
     /// A waiter sleeps until its blocker's lease ends, and not at most for a third of its own.
     Pr13,
-    /// Nobody looks again on a new subscription.
+    /// No waiter looks again on a new subscription.
     Pr14,
     /// The queue lives as long as the lease that was written last.
     Pr19,
 }
 
 impl Config {
-    /// Clients with these claims and this ttl, and all that can go wrong while clocks are true.
+    /// Clients with these claims and this ttl, and all faults that can occur with correct clocks.
     pub(crate) fn new(claims: impl Into<Vec<Claim>>, ttl: Ticks) -> Self {
         let claims = claims.into();
         Self {

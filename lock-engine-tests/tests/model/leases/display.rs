@@ -1,4 +1,4 @@
-//! States and what happens in them, for people who read a counterexample.
+//! Prints states and actions, for readers of a counterexample.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::types::name;
 
-/// One line: the queue, each client, and what is late.
+/// One line: the queue, each client, and the late requests.
 impl fmt::Display for SystemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("queue [")?;
@@ -90,7 +90,7 @@ impl fmt::Display for Action {
                 };
                 write!(f, "the keeper of {} leaves{what}", name(client))
             }
-            Self::Crash(client) => write!(f, "{} crashes, and starts anew", name(client)),
+            Self::Crash(client) => write!(f, "{} crashes, and starts again", name(client)),
             Self::Arrive(stray) => write!(f, "a late request arrives: {:?} {:?}", stray.id, stray.verb),
             Self::Hint(client) => write!(f, "{} gets its hint", name(client)),
             Self::LoseHint(client) => write!(f, "the hint for {} is lost", name(client)),

@@ -1,4 +1,4 @@
-//! What a client does with an answer and with a hint, as the wait engine and the keeper do it.
+//! How a client reacts to answers and hints: the wait engine and the keeper.
 
 use super::{
     Config, Guard, Hinting, Listening, Mutation, Phase, Place, Reply, Request, SystemState, Verb,
@@ -43,7 +43,7 @@ impl SystemState {
         let Some(call) = self.client_mut(client).call_mut().take() else { return };
         let Some(reply) = call.reply else { return };
         let ttl = config.ttl(client);
-        // Counted from the sending of the request that was answered.
+        // Counted from the time when the answered request was sent.
         let age = if config.leaves_out(Mutation::B01) { 0 } else { call.age };
         let valid = ttl - age;
         match &mut self.client_mut(client).phase {
@@ -81,7 +81,7 @@ impl SystemState {
         }
     }
 
-    /// A request was not answered in time, or the way to the store broke. Says what may still arrive.
+    /// A request was not answered in time, or the connection broke. Returns the request if it may still arrive.
     pub(crate) fn give_up(&mut self, client: u8) -> Option<Request> {
         let asked = self.asked(client);
         let call = self.client_mut(client).call_mut().take()?;
@@ -106,7 +106,7 @@ impl SystemState {
         }
     }
 
-    /// A grant, which is nothing if the keeper has left for the place meanwhile.
+    /// A grant, which counts only if the keeper has not given up the place meanwhile.
     fn grant(&mut self, config: &Config, client: u8, valid: u8) {
         let Phase::Seeking(place) = &self.client(client).phase else { return };
         if place.given_up && !config.leaves_out(Mutation::GivenUp) {
@@ -121,7 +121,7 @@ impl SystemState {
         self.client_mut(client).phase = Phase::Holding(guard);
     }
 
-    /// Goes to the end of the queue with another entry.
+    /// Joins the queue at its end with another entry.
     fn start_over(&mut self, client: u8) {
         let Some(asked_after) = self.client(client).place().map(|place| place.asked_after) else { return };
         self.client_mut(client).abandon();
@@ -129,7 +129,7 @@ impl SystemState {
         self.client_mut(client).phase = Phase::Seeking(place);
     }
 
-    /// The keeper sees that a lease has ended, and leaves for it.
+    /// The keeper sees that a lease has ended, and removes the entry.
     pub(crate) fn lapse(&mut self, client: u8) {
         let client = self.client_mut(client);
         match &mut client.phase {
@@ -142,7 +142,7 @@ impl SystemState {
         }
     }
 
-    /// Whether the keeper has something to see.
+    /// Whether there is an ended lease for the keeper to see.
     pub(crate) fn is_over(&self, client: u8) -> bool {
         match &self.client(client).phase {
             Phase::Idle => false,
@@ -160,7 +160,7 @@ impl SystemState {
         self.written_off.extend(old.pending_leaves.iter().map(|pending| pending.id));
     }
 
-    /// The subscription of a client breaks, with all that was on its way.
+    /// The subscription of a client breaks, and all hints in flight are lost.
     pub(crate) fn unsubscribe(&mut self, client: u8) {
         self.client_mut(client).deaf = true;
         self.lose_hint(client);

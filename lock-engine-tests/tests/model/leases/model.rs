@@ -1,23 +1,23 @@
-//! [`Leases`]: what can happen in a system, for the checker.
+//! [`Leases`]: the actions of a system, for the checker.
 
 use stateright::{Model, Property};
 
 use super::{Clocks, Config, Hinting, Mutation, Phase, Promise, Request, SystemState, Verb};
 
-/// A model to check: a configuration, and what has to hold in it.
+/// A model to check: a configuration, and its promises.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     pub(crate) config: Config,
     pub(crate) promises: Vec<Promise>,
 }
 
-/// What happens next. `late`: a request that the client gives up may still arrive; otherwise it is lost.
+/// An action. `late`: a request that the client gives up may still arrive; otherwise it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Acquire(u8, Trip),
     Enter(u8, Trip),
     Renew(u8, Trip),
-    /// The store carries out what the client waits for.
+    /// The store carries out the request that the client waits for.
     Serve(u8),
     Answer(u8),
     GiveUp {
@@ -30,7 +30,7 @@ pub(crate) enum Action {
         late: bool,
     },
     Lapse(u8),
-    /// The keeper leaves. What is not confirmed is tried again.
+    /// The keeper leaves. A leave that is not confirmed is tried again.
     Leave {
         client: u8,
         pending: usize,
@@ -48,7 +48,7 @@ pub(crate) enum Action {
     },
 }
 
-/// What becomes of a request that is sent.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trip {
     Answered,
@@ -56,7 +56,7 @@ pub(crate) enum Trip {
     ReplyLost,
     /// It is answered, and will be carried out once more.
     Repeated,
-    /// It is on its way, and so is its answer later on.
+    /// It is slow, and so is its answer later.
     Slow,
 }
 
@@ -157,7 +157,7 @@ impl Leases {
         }
     }
 
-    /// What can become of a request. One that creates is not repeated but by its client, which knows of it.
+    /// The possible fates of a request. A creating request is repeated only by its client, which knows of the repetition.
     fn trips(&self, creates: bool) -> impl Iterator<Item = Trip> + use<> {
         let repeats = self.config.late && (!creates || self.config.leaves_out(Mutation::Repeats));
         let slow = self.config.wire > 0;

@@ -1,4 +1,4 @@
-//! [`Promise`]: what has to hold in every state, and what has to be reached for that to mean anything.
+//! [`Promise`]: properties that hold in every state, and states that have to be reached for that to mean anything.
 
 use lock_core::{Kind, admission};
 use stateright::Property;
@@ -13,33 +13,33 @@ pub(crate) struct Promise {
     holds: fn(&Leases, &SystemState) -> bool,
 }
 
-/// What holds while the clocks are true.
+/// The promises that hold while the clocks are correct.
 pub(crate) const ALWAYS: [Promise; 6] =
     [EXCLUSION, TOKEN_ORDER, NOBODYS_ENTRY, FAIRNESS, PROMOTION, PROGRESS];
 
-/// The clients that believe to hold the lock fit its limit.
+/// The clients that believe that they hold the lock fit its limit.
 pub(crate) const EXCLUSION: Promise =
     Promise::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 
-/// If one grant was returned before another was asked for, its token is smaller.
+/// If one grant was returned before another was requested, its token is smaller.
 pub(crate) const TOKEN_ORDER: Promise = Promise::always("tokens order the grants", |_, w| !w.disorder);
 
-/// No entry stays for ever: its client renews it or leaves for it, or has crashed.
-pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry is somebody's", |_, w| all_known(w));
+/// No entry stays for ever: its client renews or removes it, or has crashed.
+pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry has an owner", |_, w| all_known(w));
 
-/// Nobody is admitted past a live waiter.
-pub(crate) const FAIRNESS: Promise = Promise::always("nobody is admitted past a waiter", |_, w| is_prefix(w));
+/// No entry is admitted past a live waiter.
+pub(crate) const FAIRNESS: Promise = Promise::always("no entry passes a waiter", |_, w| is_prefix(w));
 
 /// A verb that makes room admits every entry that fits.
 pub(crate) const PROMOTION: Promise =
     Promise::always("every entry that fits is admitted", |_, w| !w.store.forgot);
 
-/// A waiter that fits has a grant, a hint on its way, or a look that is due before its lease ends.
+/// A waiter that fits has a grant, a hint in flight, or a look that is due before its lease ends.
 pub(crate) const PROGRESS: Promise = Promise::always("a waiter that fits is on its way", |m, w| {
     waiters(w).all(|waiter| !waiter.fits(&m.config) || waiter.is_on_its_way())
 });
 
-/// A waiter that was admitted has a hint on its way or a look that is due now, or knows that hints were lost.
+/// A waiter that was admitted has a hint in flight or a look that is due now, or knows that hints were lost.
 pub(crate) const TOLD: Promise = Promise::always("a waiter that was admitted is told", |_, w| {
     waiters(w).all(|waiter| !waiter.is_admitted() || waiter.is_told())
 });
@@ -47,7 +47,7 @@ pub(crate) const TOLD: Promise = Promise::always("a waiter that was admitted is 
 pub(crate) const OVERLAP: Promise =
     Promise::sometimes("two clients overlap", |m, w| !fit_together(&m.config, w));
 
-/// A hint is on its way to an heir, and nothing else is.
+/// The hint for the next holder is in flight, and no other message is.
 pub(crate) const HAND_OFF: Promise = Promise::sometimes("the lock is handed on", |_, w| {
     w.clients.iter().all(|client| !client.holds())
         && waiters(w).any(|waiter| waiter.is_hinted() && waiter.place.call.is_none())
@@ -60,7 +60,7 @@ pub(crate) const LOSS: Promise = Promise::sometimes("a lock is lost", |_, w| {
 pub(crate) const OVERTAKEN: Promise =
     Promise::sometimes("a leave overtakes a create", |_, w| is_overtaken(w));
 
-/// The keeper leaves for a waiter that is still about to look again.
+/// The keeper gives up the place of a waiter that would still look again.
 pub(crate) const GIVEN_UP: Promise =
     Promise::sometimes("a place is given up", |_, w| waiters(w).any(|waiter| waiter.place.given_up));
 
@@ -132,7 +132,7 @@ fn is_answered(system: &SystemState, reply: Reply) -> bool {
     system.clients.iter().any(|client| client.call().is_some_and(|call| call.reply == Some(reply)))
 }
 
-/// Whose future is waiting.
+/// The clients whose futures wait.
 struct Waiter<'a> {
     system: &'a SystemState,
     client: &'a Client,
@@ -148,7 +148,7 @@ impl Waiter<'_> {
         self.system.store.row(self.place.id).is_some_and(|row| row.admitted && row.lease > 0)
     }
 
-    /// Whether the living ahead of it leave room, noticed or not.
+    /// Whether it fits behind the live entries ahead of it, whether or not a verb has noticed.
     fn fits(&self, config: &Config) -> bool {
         let claim = |row: &super::store::Row| config.claim(row.id.client);
         let live = || self.system.store.rows.iter().filter(|row| row.lease > 0);
@@ -168,7 +168,7 @@ impl Waiter<'_> {
 
     fn is_told(&self) -> bool {
         let due = self.place.is_due() || self.place.changed;
-        // An answer that says so is as good as a hint; one that does not has a hint behind it.
+        // An answer "admitted" is as good as a hint; another answer is followed by a hint.
         let asking = self.place.call.is_some_and(|call| !matches!(call.reply, Some(Reply::Waiting { .. })));
         self.is_hinted() || due || asking || self.client.deaf || self.place.given_up
     }

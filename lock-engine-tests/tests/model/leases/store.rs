@@ -1,4 +1,4 @@
-//! [`Store`]: the queue of one name, as a store keeps it whose entries have leases of their own.
+//! [`Store`]: the queue of one name, in a store whose entries have leases of their own.
 
 use lock_core::{Creates, admission};
 
@@ -6,13 +6,13 @@ use super::{Config, Id, Mutation, Purging, Ticks, Token};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
-    /// In the order of creation. The dead stay until a verb removes them.
+    /// In the order of creation. Dead entries stay until a verb removes them.
     pub(crate) rows: Vec<Row>,
-    /// The last token that was minted.
+    /// The last token that was issued.
     pub(crate) counter: Token,
     /// Tombstones: entries whose creates may still be in flight, and must not be carried out.
     pub(crate) closed: Vec<Id>,
-    /// Only without PR19: how long what the entries share lives on.
+    /// Only without PR19: how long the data that the entries share lives on.
     pub(crate) shared: Option<Ticks>,
     /// A verb has not admitted an entry that fits.
     pub(crate) forgot: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Request {
 pub(crate) enum Verb {
     Create,
     Again(Token),
-    /// `meant`: what is left of the lease that was asked for. Always the ttl, but without PR04.
+    /// `meant`: what is left of the requested lease. Always the ttl, except without PR04.
     Renew {
         token: Token,
         meant: Ticks,
@@ -49,7 +49,7 @@ pub(crate) enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Admitted(Token),
-    /// `look_again`: when a lease ends that keeps the entry out. Only without PR13, where it is all that counts.
+    /// `look_again`: when a lease ends that keeps the entry out. Only without PR13, when waiters rely on it alone.
     Waiting {
         token: Token,
         look_again: Ticks,
@@ -61,7 +61,7 @@ pub(crate) enum Reply {
     Left,
 }
 
-/// "You hold it": the entry and its life.
+/// The hint "you hold it": the entry and its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Hint {
     pub(crate) id: Id,
@@ -79,7 +79,7 @@ impl Store {
     pub(crate) fn serve(&mut self, config: &Config, request: Request) -> (Reply, Vec<Hint>) {
         let Request { id, verb } = request;
         let ttl = config.ttl(id.client);
-        // PR06: its own end first.
+        // PR06: first judge the expiry of its own entry.
         if !config.leaves_out(Mutation::Pr06) {
             self.rows.retain(|row| row.id != id || row.lease > 0);
         }
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// `Admitted` stands for "it is there": where exactly is judged when the queue is settled.
+    /// `Admitted` means only that the entry exists; whether it is admitted is decided when the queue is settled.
     fn create(&mut self, config: &Config, id: Id) -> Option<Reply> {
         let claim = config.claim(id.client);
         let agrees = |row: &Row| config.claim(row.id.client).agrees_with(&claim);
@@ -123,7 +123,7 @@ impl Store {
         let held = self.rows.iter().filter(|row| row.admitted && row.lease > 0);
         let free = held.map(|row| u64::from(config.claim(row.id.client).permits())).sum();
         self.push(config, id, self.counter);
-        // PR12: but nobody passes a queue.
+        // PR12: but no entry passes a queue.
         if config.leaves_out(Mutation::Pr12) && admission::fits(free, claim) {
             self.rows.last_mut()?.admitted = true;
         }
@@ -144,7 +144,7 @@ impl Store {
         Some(())
     }
 
-    /// PR19: what the entries share lives as long as any of them, which without the rule is not so.
+    /// PR19: the data that the entries share lives as long as the longest lease; without the rule it does not.
     fn wrote(&mut self, config: &Config, lease: Ticks) {
         if config.leaves_out(Mutation::Pr19) {
             self.shared = Some(lease);
@@ -156,14 +156,14 @@ impl Store {
         let place =
             if config.leaves_out(Mutation::B05) { place.or(self.rows.first().map(|_| 0)) } else { place };
         let held = place.map(|place| self.rows.remove(place)).is_some_and(|row| row.admitted);
-        // PR08: closed to creates that are still on their way.
+        // PR08: refuses creates that are still in flight.
         if in_doubt && !config.leaves_out(Mutation::Pr08) && !self.closed.contains(&id) {
             self.closed.push(id);
         }
         self.settle(config, id, held)
     }
 
-    /// PR11, the end of every verb: admits all who now fit, and hints each but the one that is answered.
+    /// PR11, the last step of every verb: admits all entries that now fit, and sends a hint to each, except the one that is answered.
     fn settle(&mut self, config: &Config, served: Id, holder_left: bool) -> Vec<Hint> {
         let everyone = !config.leaves_out(Mutation::Pr11) || holder_left;
         let live = self.rows.iter().filter(|row| row.lease > 0).map(|row| config.claim(row.id.client));

@@ -1,4 +1,4 @@
-//! [`SystemState`]: a state of everything: the store, the clients, and what is between them.
+//! [`SystemState`]: the state of the store, the clients, and the messages between them.
 
 use super::{Client, Config, Guard, Id, Mutation, Phase, Place, Reply, Request, Store, Ticks, Token, Verb};
 
@@ -6,13 +6,13 @@ use super::{Client, Config, Guard, Id, Mutation, Phase, Place, Reply, Request, S
 pub(crate) struct SystemState {
     pub(crate) store: Store,
     pub(crate) clients: Vec<Client>,
-    /// Requests that nobody waits for any more, and that may still arrive.
+    /// Requests that no client waits for any more, but that may still arrive.
     pub(crate) strays: Vec<Request>,
     /// Entries of clients that have crashed since.
     pub(crate) written_off: Vec<Id>,
-    /// The largest token that was returned to anybody.
+    /// The largest token that was returned to any client.
     pub(crate) returned: Token,
-    /// A grant was returned with a token that is not larger than one that was returned before it was asked for.
+    /// A grant was returned whose token is not larger than one that was returned before the grant was requested.
     pub(crate) disorder: bool,
 }
 
@@ -36,7 +36,7 @@ impl SystemState {
         &mut self.clients[usize::from(client)]
     }
 
-    /// An id that nothing remembers.
+    /// An id that is not in use.
     pub(crate) fn fresh_id(&self, client: u8) -> Id {
         let mut ids = (0..u8::MAX).map(|n| Id { client, n });
         ids.find(|&id| !self.remembers(id)).expect("few are remembered")
@@ -46,14 +46,14 @@ impl SystemState {
         self.client(id.client).knows(id) || self.is_abroad(id)
     }
 
-    /// Whether the store or a request on its way knows the entry.
+    /// Whether the store or a request in flight knows the entry.
     fn is_abroad(&self, id: Id) -> bool {
         self.store.row(id).is_some()
             || self.strays.iter().any(|stray| stray.id == id)
             || self.store.closed.contains(&id)
     }
 
-    /// The store carries out a request; hints go on their way.
+    /// The store carries out a request, and sends hints.
     pub(crate) fn serve(&mut self, config: &Config, request: Request) -> Reply {
         let (reply, hints) = self.store.serve(config, request);
         for hint in hints {
@@ -70,7 +70,7 @@ impl SystemState {
         reply
     }
 
-    /// The store carries out what a client waits for.
+    /// The store carries out the request that a client waits for.
     pub(crate) fn serve_call(&mut self, config: &Config, client: u8) {
         let Some(request) = self.asked(client) else { return };
         let reply = self.serve(config, request);

@@ -4,10 +4,10 @@ use lock_core::Claim;
 
 use crate::types::{Id, Ticks};
 
-/// A system to explore. Requests are quick here, but they and their answers are lost.
+/// A system to explore. Requests are quick here, but they and their answers can be lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// What each client asks for, again and again.
+    /// The claim of each client, which it acquires again and again.
     pub(crate) claims: Vec<Claim>,
     /// The ttl of every session and of every entry.
     pub(crate) ttl: Ticks,
@@ -26,9 +26,9 @@ pub(crate) enum Mutation {
     Pr01,
     /// An entry that no client tracks has no dead-man's timer.
     Pr09,
-    /// Only the last one ahead is watched.
+    /// Only the last entry ahead is watched.
     Pr15,
-    /// Any departure that is watched is a grant.
+    /// Any watched departure is taken for a grant.
     Pr16,
     /// A client that finds its entry in the queue takes all others to be ahead of it.
     Pr17,

@@ -1,4 +1,4 @@
-//! Stores on which the entries of a client live as long as its session, and a waiter watches those ahead of it: etcd,
+//! Stores in which the entries of a client live as long as its session, and a waiter watches the entries ahead of it: etcd and
 //! `ZooKeeper`.
 
 mod config;

@@ -1,4 +1,4 @@
-//! [`Sessions`]: what can happen in a system, for the checker.
+//! [`Sessions`]: the actions of a system, for the checker.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use stateright::{Model, Property};
 use super::{Client, Config, Mutation, Phase, Promise, SystemState};
 use crate::types::{Id, name};
 
-/// A model to check: a configuration, and what has to hold in it.
+/// A model to check: a configuration, and its promises.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     pub(crate) config: Config,
     pub(crate) promises: Vec<Promise>,
 }
 
-/// What happens next. What is not answered may have been done.
+/// An action. A request that is not answered may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Acquire(u8),
@@ -91,7 +91,7 @@ impl Sessions {
         let lease = system.leases[usize::from(client)];
         let both = [true, false];
         match &state.phase {
-            // A new process waits until the session of the one before it is over, which makes for fewer states.
+            // A new process waits until the session of its predecessor is over, which reduces the number of states.
             Phase::Idle if state.session > 0 || lease == 0 => actions.push(Action::Acquire(client)),
             Phase::Seeking { watch: None, .. } if state.session > 0 => {
                 actions.extend(both.map(|answered| Action::Look { client, answered }));
@@ -173,7 +173,7 @@ impl fmt::Display for Action {
         match *self {
             Self::Acquire(c) => write!(f, "{} asks for the lock", name(c)),
             Self::Look { client, answered } => write!(f, "{} looks{}", name(client), lost(answered)),
-            Self::Event(c) => write!(f, "{} hears of a departure", name(c)),
+            Self::Event(c) => write!(f, "{} gets the event of a departure", name(c)),
             Self::KeepAlive { client, answered } => {
                 write!(f, "{} keeps its session alive{}", name(client), lost(answered))
             }
@@ -184,7 +184,7 @@ impl fmt::Display for Action {
                 write!(f, "the keeper of {} leaves{}", name(client), lost(answered))
             }
             Self::Revoke(c) => write!(f, "{} ends its session", name(c)),
-            Self::Crash(c) => write!(f, "{} crashes, and starts anew", name(c)),
+            Self::Crash(c) => write!(f, "{} crashes, and starts again", name(c)),
             Self::Evict(id) => write!(f, "an operator deletes {id:?}"),
             Self::Tick => f.write_str("time goes by"),
         }

@@ -1,4 +1,4 @@
-//! [`Promise`]: what has to hold in every state, and what has to be reached for that to mean anything.
+//! [`Promise`]: properties that hold in every state, and states that have to be reached for that to mean anything.
 
 use lock_core::admission;
 use stateright::Property;
@@ -12,18 +12,18 @@ pub(crate) const ALWAYS: [Promise; 3] = [EXCLUSION, NOBODYS_ENTRY, WOKEN];
 
 pub(crate) const SOMETIMES: [Promise; 2] = [ANNOUNCED, LOST];
 
-/// The clients that believe to hold the lock fit its limit.
+/// The clients that believe that they hold the lock fit its limit.
 pub(crate) const EXCLUSION: Promise =
     || Property::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 
 /// No entry stays for ever: while a session is kept alive, its client tracks each of its entries.
 pub(crate) const NOBODYS_ENTRY: Promise = || {
-    Property::always("every entry is somebody's", |_, w: &SystemState| {
+    Property::always("every entry has an owner", |_, w: &SystemState| {
         w.keys.iter().all(|key| w.client(key.client).session == 0 || w.client(key.client).knows(*key))
     })
 };
 
-/// A waiter that fits has an event on its way. There is a timer besides, which is not counted here.
+/// A waiter that fits has an event in flight. It also has a timer, which does not count here.
 pub(crate) const WOKEN: Promise =
     || Property::always("a waiter that fits is woken", |m, w| all_woken(&m.config, w));
 

@@ -21,9 +21,9 @@ pub(crate) struct Client {
     /// How long the session may be relied on.
     pub(crate) session: Ticks,
     pub(crate) phase: Phase,
-    /// Entries that nobody looks after, and when the keeper will leave for them.
+    /// Forgotten entries, and when the keeper will remove them.
     pub(crate) forgotten: Vec<(Id, Ticks)>,
-    /// Entries that the keeper has to leave.
+    /// Entries that the keeper has to remove.
     pub(crate) pending_leaves: Vec<Id>,
 }
 
@@ -45,11 +45,11 @@ pub(crate) enum Phase {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Watch {
-    /// The blockers, and the own entry.
+    /// The blockers and the waiter's own entry.
     pub(crate) keys: Vec<Id>,
-    /// By how much those ahead at the last look, and I, exceed the limit.
+    /// By how much the entries ahead at the last look and the waiter's own exceed the limit.
     pub(crate) over: i64,
-    /// Deletions that are on their way, in their order.
+    /// Events of deletions in flight, in their order.
     pub(crate) events: Vec<Id>,
 }
 
@@ -99,7 +99,7 @@ impl SystemState {
         }
         self.for_ids(&mut |id| {
             let same = known.iter().filter(|other| other.client == id.client);
-            // A client has a handful of them.
+            // A client has only a few entries.
             id.n = same.take_while(|other| *other != id).count() as u8;
         });
     }
@@ -130,7 +130,7 @@ impl SystemState {
         self.client_mut(client).phase = Phase::Seeking { id, watch: None };
     }
 
-    /// Creates the entry if the first look was not answered; looks which entries are ahead.
+    /// Creates the entry if the first look was not answered, and looks which entries are ahead.
     pub(crate) fn look(&mut self, config: &Config, client: u8, answered: bool) {
         let Phase::Seeking { id, watch } = self.client(client).phase.clone() else { return };
         let found = self.keys.contains(&id);
@@ -153,7 +153,7 @@ impl SystemState {
             return self.start_over(id.client);
         };
         let mut ahead = self.keys[..place].to_vec();
-        // PR17: what is behind me is not ahead of me.
+        // PR17: entries behind the client's own are not ahead of it.
         if was_there && config.leaves_out(Mutation::Pr17) {
             ahead = self.keys.iter().copied().filter(|key| *key != id).collect();
         }
@@ -163,7 +163,7 @@ impl SystemState {
             return self.grant(config, id);
         }
         let nearest = ahead.iter().rev().map(|key| config.claim(*key));
-        // PR15: the nearest that keep me out, and no fewer.
+        // PR15: the nearest entries ahead that keep it out, and no fewer.
         let blockers = admission::blockers(claim, nearest).unwrap_or(0);
         let blockers = if config.leaves_out(Mutation::Pr15) { 1 } else { blockers };
         let mut keys: Vec<Id> = ahead.into_iter().rev().take(blockers).collect();
@@ -174,10 +174,10 @@ impl SystemState {
     }
 
     fn grant(&mut self, config: &Config, id: Id) {
-        // An operator was faster, and the event of it is on its way.
+        // An operator has deleted the entry, and the event is in flight.
         let deleted = !self.keys.contains(&id);
         let client = self.client_mut(id.client);
-        // PR01: as long as the session was proved alive.
+        // PR01: for as long as the session was proved alive.
         let valid = if config.leaves_out(Mutation::Pr01) { config.ttl } else { client.session };
         client.phase = if valid == 0 {
             client.pending_leaves.push(id);
@@ -187,7 +187,7 @@ impl SystemState {
         };
     }
 
-    /// An event of the watch: a grant where nothing has to be read, else one looks again.
+    /// An event of the watch: a grant if no read is needed, otherwise a reason to look again.
     pub(crate) fn event(&mut self, config: &Config, client: u8) {
         let Phase::Seeking { id, watch: Some(watch) } = &mut self.client_mut(client).phase else { return };
         let (id, gone) = (*id, watch.events.remove(0));
@@ -195,7 +195,7 @@ impl SystemState {
             return self.start_over(client);
         }
         watch.over -= i64::from(config.claim(gone).permits());
-        // PR16: by what the look has seen.
+        // PR16: computed from what the look has seen.
         if watch.over <= 0 || config.leaves_out(Mutation::Pr16) {
             self.grant(config, id);
         } else {
@@ -217,7 +217,7 @@ impl SystemState {
         self.client_mut(client).session = config.ttl;
         let keys = self.keys.clone();
         if let Phase::Holding { id, valid, .. } = &mut self.client_mut(client).phase {
-            // PR18: the entry has to be seen, too.
+            // PR18: the entry itself has to be seen, too.
             if keys.contains(id) || config.leaves_out(Mutation::Pr18) {
                 *valid = if *valid > 0 { config.ttl } else { 0 };
             } else {
@@ -226,7 +226,7 @@ impl SystemState {
         }
     }
 
-    /// The store says that the session is over, and with it all entries.
+    /// The store reports that the session is over, and with it all entries.
     fn lose_session(&mut self, client: u8) {
         let seeks = matches!(self.client(client).phase, Phase::Seeking { .. });
         *self.client_mut(client) = Client::default();
@@ -250,7 +250,7 @@ impl SystemState {
         for client in &mut self.clients {
             if let Phase::Seeking { watch: Some(watch), .. } = &mut client.phase
                 && watch.keys.contains(&id)
-                // One that was created anew since is behind me.
+                // An entry that was created again since is behind the waiter's own.
                 && !watch.events.contains(&id)
             {
                 watch.events.push(id);
@@ -308,7 +308,7 @@ impl Client {
             || self.forgotten.iter().any(|(key, _)| *key == id)
     }
 
-    /// Whether it believes that it holds the lock, and no operator has taken it away a moment ago.
+    /// Whether it believes that it holds the lock, and no operator has just taken it away.
     pub(crate) fn holds(&self) -> bool {
         matches!(self.phase, Phase::Holding { valid: 1.., evicted: None | Some(0), .. })
     }

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<Verdict> {
     let crew = Crew::start(urls, args.seed, args.folder.clone())?;
     let nemesis = Nemesis::new(&*cluster, &network, &crew);
     nemesis.run(&Plan::new(args.seed, args.store, SEATS, length), length).await?;
-    cluster.leader().await?;
+    cluster.all_serve().await?;
     let calm = SystemClock.now();
     sleep(CALM).await;
     let hanging = crew.finish().await;

@@ -37,13 +37,18 @@ impl Etcd {
             member.server.launch();
         }
         let cluster = Self(members);
-        cluster.serves(&(0..cluster.0.len()).collect::<Vec<_>>()).await?;
+        cluster.serves(&cluster.all()).await?;
         Ok(cluster)
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.0.len()).collect()
     }
 
     /// Returns when these members serve.
     async fn serves(&self, members: &[usize]) -> Result<()> {
-        for member in members.iter().map(|i| &self.0[*i]) {
+        for i in members {
+            let member = &self.0[*i];
             let address = member.server.address();
             if !member.server.answers(|| is_healthy(&address)).await {
                 return Err(format!("somebody else has a port of {}", member.server.name()).into());
@@ -138,11 +143,16 @@ impl Cluster for Etcd {
         insist("to find the leader", || self.the_one_that_leads()).await
     }
 
+    async fn all_serve(&self) -> Result<()> {
+        self.serves(&self.all()).await
+    }
+
     async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
         if fault == ServerFault::Depose {
             return insist("to move the leader", || self.depose()).await;
         }
-        for member in members.iter().map(|i| &self.0[*i]) {
+        for i in members {
+            let member = &self.0[*i];
             match fault {
                 ServerFault::Kill => member.server.process().kill(),
                 ServerFault::Pause => member.server.process().running(ServerProcess::pause),
@@ -157,7 +167,8 @@ impl Cluster for Etcd {
     }
 
     async fn undo(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
-        for member in members.iter().map(|i| &self.0[*i]) {
+        for i in members {
+            let member = &self.0[*i];
             match fault {
                 ServerFault::Kill => member.server.launch(),
                 ServerFault::Pause => member.server.process().running(ServerProcess::resume),

@@ -18,6 +18,9 @@ pub(crate) trait Cluster: fmt::Debug + Send + Sync {
     /// Which member leads, as soon as one does.
     async fn leader(&self) -> Result<usize>;
 
+    /// Returns when all members serve.
+    async fn all_serve(&self) -> Result<()>;
+
     /// Makes this happen to some members.
     async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()>;
 

@@ -47,6 +47,11 @@ impl Cluster for Redis {
         Ok(0)
     }
 
+    async fn all_serve(&self) -> Result<()> {
+        let lives = self.0.process().is_alive();
+        if lives { Ok(()) } else { Err("the server has ended by itself".into()) }
+    }
+
     async fn inflict(&self, fault: ServerFault, _members: &[usize]) -> Result<()> {
         match fault {
             ServerFault::Kill => self.0.process().kill(),

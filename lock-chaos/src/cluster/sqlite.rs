@@ -57,6 +57,10 @@ impl Cluster for Sqlite {
         Ok(0)
     }
 
+    async fn all_serve(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn inflict(&self, fault: ServerFault, _members: &[usize]) -> Result<()> {
         if fault != ServerFault::Pause {
             return Err(not_here(fault));

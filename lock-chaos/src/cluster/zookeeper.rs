@@ -55,13 +55,18 @@ impl ZooKeeper {
             member.server.launch();
         }
         let cluster = Self(members);
-        cluster.serves(&(0..cluster.0.len()).collect::<Vec<_>>()).await?;
+        cluster.serves(&cluster.all()).await?;
         Ok(cluster)
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.0.len()).collect()
     }
 
     /// Returns when these members serve.
     async fn serves(&self, members: &[usize]) -> Result<()> {
-        for member in members.iter().map(|i| &self.0[*i]) {
+        for i in members {
+            let member = &self.0[*i];
             let address = member.server.address();
             let serves = |limit| says(&address, limit, "Mode: ");
             if !member.server.answers(serves).await {
@@ -122,6 +127,10 @@ impl Cluster for ZooKeeper {
 
     async fn leader(&self) -> Result<usize> {
         insist("to find the leader", || self.the_one_that_leads()).await
+    }
+
+    async fn all_serve(&self) -> Result<()> {
+        self.serves(&self.all()).await
     }
 
     async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()> {

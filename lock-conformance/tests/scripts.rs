@@ -193,6 +193,37 @@ fn a_speed_that_is_missed_makes_the_night_red() {
 }
 
 #[test]
+fn a_run_of_chaos_is_a_row_and_is_repeated_only_if_something_was_found() {
+    let checkout = Checkout::new("chaos", &["chaos"]);
+    checkout.pretends("bin/git", "[ \"$1\" != log ] || echo 0123456789");
+    fs::create_dir_all(checkout.0.join("target/release")).unwrap();
+    let rig = |result: &str, code: u8| {
+        let row = format!("echo '9 | 1 | kill 3 | {result}' >\"$2/row\"");
+        let script =
+            format!("while [ \"$1\" != --folder ]; do shift; done; mkdir -p \"$2\"\n{row}\nexit {code}");
+        checkout.pretends("target/release/lock-chaos", &script);
+    };
+    let table = checkout.0.join("table");
+    let variables = [("CHAOS_TABLE", table.to_str().unwrap())];
+    let rows = || fs::read_to_string(&table).unwrap().lines().filter(|line| line.contains(" redis ")).count();
+    let run = |store: &str| checkout.run("chaos", &[store, "30"], &variables);
+    rig("", 2);
+    red(&run("sqlite"));
+    rig("**1 finding**", 1);
+    red(&run("redis"));
+    rig("no finding", 0);
+    green(&run("redis"));
+    let said = green(&run("redis"));
+    assert!(said.contains("has this run already"), "{said}");
+    let calls = checkout.calls();
+    assert_eq!(calls.matches("lock-chaos run --store redis --minutes 30").count(), 2, "{calls}");
+    assert_eq!(rows(), 2);
+    assert!(!fs::read_to_string(&table).unwrap().contains("sqlite"), "what could not be found out is no row");
+    green(&checkout.run("chaos", &["--seed", "7", "redis", "30"], &variables));
+    assert_eq!(rows(), 3);
+}
+
+#[test]
 fn the_night_runs_what_is_ignored_also_after_a_failure_and_by_itself() {
     let checkout = Checkout::new("volume", &["nightly"]);
     checkout.pretends("scripts/build-tests", "printf 'p\\t/x/store-0a\\np\\t/x/paused_leader-0b\\n' >\"$1\"");

@@ -1,0 +1,170 @@
+//! [`ZooKeeper`]: three members, which reach each other through proxies, but for elections.
+
+use std::{fs, net::SocketAddr, time::Duration};
+
+use async_trait::async_trait;
+use lock_conformance::{Links, Newcomers, Port, Proxy, ServerProcess};
+use lock_test_servers::{ZooKeeperServer, ask};
+use tokio::time::timeout;
+
+use super::{
+    insist::insist,
+    interface::{Cluster, joined, local, not_here},
+};
+use crate::{error::Result, fault::ServerFault, store_kind::StoreKind};
+
+/// The shortest session is six of them.
+const TICK: Duration = Duration::from_millis(200);
+
+/// How long a member may take to say what it is.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Little memory for each, and no more compiling than pays off soon.
+const ARGUMENTS: [&str; 6] = [
+    "-Xms128m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    // What was written outlives a kill of the process, and the operating system is not killed.
+    "-Dzookeeper.forceSync=no",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+];
+
+#[derive(Debug)]
+pub(super) struct ZooKeeper(Vec<Member>);
+
+#[derive(Debug)]
+struct Member {
+    server: ZooKeeperServer,
+    /// What this member reaches the others through when they lead, by their numbers. None to itself.
+    to: Vec<Option<Proxy>>,
+    /// Where it listens for followers and for elections.
+    _ports: (Port, Port),
+}
+
+impl ZooKeeper {
+    pub(super) async fn start() -> Result<Self> {
+        let ports: Vec<_> =
+            (0..StoreKind::Zookeeper.members()).map(|_| (Port::reserve(), Port::reserve())).collect();
+        let numbers: Vec<_> = ports.iter().map(|(own, election)| (own.number(), election.number())).collect();
+        let mut members = Vec::new();
+        for (i, ports) in ports.into_iter().enumerate() {
+            members.push(Member::new(i, &numbers, ports)?);
+        }
+        for member in &members {
+            member.server.launch();
+        }
+        let cluster = Self(members);
+        cluster.serves(&cluster.all()).await?;
+        Ok(cluster)
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.0.len()).collect()
+    }
+
+    /// Returns when these members serve.
+    async fn serves(&self, members: &[usize]) -> Result<()> {
+        for i in members {
+            let member = &self.0[*i];
+            let address = member.server.address();
+            let serves = |limit| says(&address, limit, "Mode: ");
+            if !member.server.answers(serves).await {
+                return Err(format!("somebody else has the port of {address}").into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn the_one_that_leads(&self) -> Result<usize> {
+        for (i, member) in self.0.iter().enumerate() {
+            if says(&member.server.address(), ANSWER, "Mode: leader").await {
+                return Ok(i);
+            }
+        }
+        Err("no member says that it leads".into())
+    }
+
+    /// The proxies between a member and the others, in both directions.
+    fn around(&self, member: usize) -> impl Iterator<Item = &Proxy> {
+        let others = self.0.iter().filter_map(move |other| other.to[member].as_ref());
+        self.0[member].to.iter().flatten().chain(others)
+    }
+}
+
+impl Member {
+    /// A member, by the ports on which each listens for followers and for elections, and its own.
+    fn new(i: usize, numbers: &[(u16, u16)], ports: (Port, Port)) -> Result<Self> {
+        let mut server = ZooKeeperServer::new(TICK);
+        let reach = |j: usize| (j != i).then(|| Proxy::start(local(numbers[j].0), |_| false));
+        let to: Vec<_> = (0..numbers.len()).map(reach).collect();
+        // A leader is connected to as soon as it is elected; if it does not listen yet, there is another election.
+        to.iter().flatten().for_each(|proxy| proxy.newcomers(Newcomers::Await));
+        server.with_arguments(ARGUMENTS);
+        // Members miss each other after two seconds, and no lease is too long for a session.
+        server.with(["initLimit=50", "syncLimit=10", "standaloneEnabled=false"]);
+        server.with(["maxSessionTimeout=100000", "maxClientCnxns=0"]);
+        server.with(to.iter().zip(numbers).enumerate().map(|(j, (proxy, (own, election)))| {
+            let port = proxy.as_ref().map_or(*own, |proxy| proxy.address().port());
+            format!("server.{}=127.0.0.1:{port}:{election}", j + 1)
+        }));
+        fs::write(server.data().join("myid"), format!("{}\n", i + 1))?;
+        Ok(Self { server, to, _ports: ports })
+    }
+}
+
+#[async_trait]
+impl Cluster for ZooKeeper {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        // It listens on the loopback interface, as all test servers do.
+        let addresses = self.0.iter().map(|member| member.server.address());
+        addresses.filter_map(|address| address.parse().ok()).collect()
+    }
+
+    fn url(&self, addresses: &[SocketAddr]) -> String {
+        format!("zk://{}/chaos?tick={}ms", joined(addresses), TICK.as_millis())
+    }
+
+    async fn leader(&self) -> Result<usize> {
+        insist("to find the leader", || self.the_one_that_leads()).await
+    }
+
+    async fn all_serve(&self) -> Result<()> {
+        self.serves(&self.all()).await
+    }
+
+    async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
+        for member in members {
+            let process = self.0[*member].server.process();
+            match fault {
+                ServerFault::Kill => process.kill(),
+                ServerFault::Pause => process.running(ServerProcess::pause),
+                ServerFault::Isolate => self.around(*member).for_each(|proxy| proxy.silence(Links::All)),
+                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn undo(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
+        for member in members {
+            let server = &self.0[*member].server;
+            match fault {
+                ServerFault::Kill => server.launch(),
+                ServerFault::Pause => server.process().running(ServerProcess::resume),
+                ServerFault::Isolate => self.around(*member).for_each(|proxy| {
+                    proxy.heal();
+                    proxy.newcomers(Newcomers::Await);
+                    proxy.reset(Links::All);
+                }),
+                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
+            }
+        }
+        self.serves(members).await
+    }
+}
+
+/// Whether a server says this about itself in time. One that starts may never answer a question that came too early.
+async fn says(address: &str, limit: Duration, what: &str) -> bool {
+    matches!(timeout(limit, ask(address, "srvr")).await, Ok(Ok(said)) if said.contains(what))
+}

@@ -1,0 +1,164 @@
+//! [`Plan`]: what goes wrong, and when. A function of the seed.
+
+use std::time::Duration;
+
+use lock_core::testing::SeededEntropy;
+
+use crate::{
+    fault::{ClientFault, Cut, Fault, ServerFault, Side, Target},
+    store_kind::StoreKind,
+};
+
+/// What goes wrong with servers and networks, and beside it what goes wrong with clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) servers: Vec<Step>,
+    pub(crate) clients: Vec<Step>,
+}
+
+/// A fault, how long nothing goes wrong before it, and how long it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) pause: Duration,
+    pub(crate) fault: Fault,
+    pub(crate) lasts: Duration,
+}
+
+/// Some faults are over before the shortest lease ends, and some last longer than the longest one.
+const SHORTEST: Duration = Duration::from_millis(300);
+const LONGEST: Duration = Duration::from_secs(9);
+const PAUSE: Duration = Duration::from_secs(5);
+
+const CUTS: [Cut; 4] = [Cut::Both, Cut::Requests, Cut::Replies, Cut::Refuse];
+
+impl Plan {
+    /// What goes wrong within `length`, for so many clients.
+    pub(crate) fn new(seed: u64, store: StoreKind, seats: usize, length: Duration) -> Self {
+        let entropy = SeededEntropy::new(seed);
+        let draw = |kinds: &[Fault]| Draw { entropy: entropy.branch(), store, seats }.steps(kinds, length);
+        let clients = [ClientFault::Kill, ClientFault::Pause].map(|fault| Fault::Client(fault, 0));
+        Self { servers: draw(&server_faults(store)), clients: draw(&clients) }
+    }
+}
+
+/// Each fault that servers and networks of a store can have. Whom it befalls is drawn each time, unless it is the leader or all.
+fn server_faults(store: StoreKind) -> Vec<Fault> {
+    use ServerFault::{Depose, Fill, Isolate, Kill, Pause};
+    let (leader, member) = (Target::Leader, Target::Member(0));
+    let of_servers = match store {
+        StoreKind::Redis => vec![(Kill, leader), (Pause, leader), (Fill, leader)],
+        StoreKind::Etcd | StoreKind::Zookeeper => {
+            let mut faults = vec![(Kill, Target::All)];
+            for target in [leader, member] {
+                faults.extend([(Kill, target), (Pause, target), (Isolate, target)]);
+            }
+            if store == StoreKind::Etcd {
+                faults.extend([(Depose, leader), (Fill, leader)]);
+            }
+            faults
+        }
+        StoreKind::Sqlite => vec![(Pause, leader)],
+    };
+    let cuts: &[Cut] = if store.members() == 0 { &[] } else { &CUTS };
+    let cuts = cuts.iter().map(|cut| Fault::Cut(Side::Client(0), *cut));
+    of_servers.into_iter().map(|(fault, target)| Fault::Server(fault, target)).chain(cuts).collect()
+}
+
+struct Draw {
+    entropy: SeededEntropy,
+    store: StoreKind,
+    seats: usize,
+}
+
+impl Draw {
+    /// Each kind comes once before one comes again.
+    fn steps(&self, kinds: &[Fault], length: Duration) -> Vec<Step> {
+        let (mut steps, mut bag, mut time) = (Vec::new(), Vec::new(), Duration::ZERO);
+        loop {
+            if bag.is_empty() {
+                bag.extend_from_slice(kinds);
+            }
+            let fault = self.befalls(bag.swap_remove(self.below(bag.len())));
+            let pause = Duration::from_secs(1) + self.entropy.up_to(PAUSE);
+            let lasts = SHORTEST + self.entropy.up_to(LONGEST);
+            time += pause + lasts;
+            if time > length {
+                return steps;
+            }
+            steps.push(Step { pause, fault, lasts });
+        }
+    }
+
+    /// The same fault, for somebody who is drawn.
+    fn befalls(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Server(fault, Target::Member(_)) => {
+                Fault::Server(fault, Target::Member(self.below(self.store.members())))
+            }
+            Fault::Cut(_, cut) if self.entropy.chance(500) => {
+                Fault::Cut(Side::Member(self.below(self.store.members())), cut)
+            }
+            Fault::Cut(_, cut) => Fault::Cut(Side::Client(self.below(self.seats)), cut),
+            Fault::Client(fault, _) => Fault::Client(fault, self.below(self.seats)),
+            Fault::Server(_, Target::Leader | Target::All) => fault,
+        }
+    }
+
+    fn below(&self, end: usize) -> usize {
+        self.entropy.below(end as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::ValueEnum;
+
+    use super::*;
+
+    const TEN_MINUTES: Duration = Duration::from_secs(600);
+
+    fn plan(seed: u64, store: StoreKind) -> Plan {
+        Plan::new(seed, store, 3, TEN_MINUTES)
+    }
+
+    #[test]
+    fn a_seed_repeats_its_plan_and_another_has_another() {
+        for store in StoreKind::value_variants() {
+            assert_eq!(plan(1, *store), plan(1, *store));
+            assert_ne!(plan(1, *store), plan(2, *store));
+        }
+    }
+
+    #[test]
+    fn in_ten_minutes_everything_goes_wrong_that_can() {
+        for (store, kinds) in
+            [(StoreKind::Redis, 9), (StoreKind::Etcd, 12), (StoreKind::Zookeeper, 10), (StoreKind::Sqlite, 3)]
+        {
+            let plan = plan(1, store);
+            let steps = plan.servers.iter().chain(&plan.clients);
+            let found: BTreeSet<_> = steps.map(|step| step.fault.kind()).collect();
+            assert_eq!(found.len(), kinds, "{store:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_ends_in_time_and_befalls_only_those_there_are() {
+        for seed in 0..100 {
+            let plan = plan(seed, StoreKind::Etcd);
+            for steps in [&plan.servers, &plan.clients] {
+                assert!(steps.iter().map(|step| step.pause + step.lasts).sum::<Duration>() <= TEN_MINUTES);
+                for Step { fault, .. } in steps {
+                    let (Fault::Server(_, Target::Member(number))
+                    | Fault::Cut(Side::Client(number) | Side::Member(number), _)
+                    | Fault::Client(_, number)) = fault
+                    else {
+                        continue;
+                    };
+                    assert!(*number < 3, "{fault}");
+                }
+            }
+        }
+    }
+}

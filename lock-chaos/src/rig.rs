@@ -1,0 +1,116 @@
+//! [`run`]: one run, from the start of the cluster to the verdict.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use distlock::{Locks, connect};
+use lock_core::{Clock, LockName, SystemClock};
+use lock_engine_tests::history::{EventKind, History};
+use tokio::time::sleep;
+
+use crate::{
+    args::RunArgs,
+    checker::check,
+    cluster::start,
+    crew::Crew,
+    error::Result,
+    history::{ClientLog, Frame, histories},
+    log_file::{last_word, read},
+    nemesis::{Nemesis, Notes},
+    network::Network,
+    plan::Plan,
+    timeline::around,
+    verdict::Verdict,
+};
+
+/// How many clients there are at a time.
+const SEATS: usize = 3;
+
+/// How long the clients go on when nothing goes wrong any more: until all waits of before are over, and then for some.
+const CALM: Duration = Duration::from_secs(40);
+
+/// How long entries of clients that were killed may stay.
+const LEASES: Duration = Duration::from_secs(60);
+
+/// Starts a cluster and clients, breaks and heals them, and judges what they saw.
+///
+/// # Errors
+/// If that cannot be done, or if too little happened.
+///
+/// # Panics
+/// If a server is not installed, or does not start.
+pub(crate) async fn run(args: RunArgs) -> Result<Verdict> {
+    make_empty(&args.folder)?;
+    let length = Duration::from_secs(60 * args.minutes);
+    let cluster = start(args.store).await?;
+    let servers = cluster.addresses();
+    // Past the proxies.
+    let locks = connect(&cluster.url(&servers)).await?;
+    let network = Network::new(SEATS, &servers);
+    let urls = (0..SEATS).map(|seat| cluster.url(&network.addresses(seat))).collect();
+    let crew = Crew::start(urls, args.seed, args.folder.clone())?;
+    let nemesis = Nemesis::new(&*cluster, &network, &crew);
+    nemesis.run(&Plan::new(args.seed, args.store, SEATS, length), length).await?;
+    cluster.all_serve().await?;
+    let calm = SystemClock.now();
+    sleep(CALM).await;
+    let hanging = crew.finish().await;
+    let left = left_behind(&locks).await?;
+    let frame = Frame { calm, end: SystemClock.now(), sessions: locks.guarantees().shared_leases };
+    let logs = crew.logs().into_iter().enumerate();
+    let logs = logs.map(|(client, (path, killed))| read(client, &path, killed));
+    let logs = logs.collect::<Result<Vec<_>>>()?;
+
+    let mut findings: Vec<_> = hanging.iter().map(|client| format!("client {client} does not end")).collect();
+    findings.extend(left.iter().map(|name| format!("the queue of `{name}` does not get empty")));
+    for log in logs.iter().filter(|log| log.killed.is_none()) {
+        findings.extend(last_word(log)?.map(|left| format!("client {} left behind: {left}", log.client)));
+    }
+    judge(&logs, frame, &nemesis.notes(), findings, &args.folder)?.of_enough(args.minutes)
+}
+
+/// The names that have entries after all leases have ended.
+async fn left_behind(locks: &Locks) -> Result<Vec<LockName>> {
+    let end = Instant::now() + LEASES;
+    loop {
+        let names = locks.operator().list("").await?;
+        if names.is_empty() || Instant::now() >= end {
+            return Ok(names);
+        }
+        sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// Checks the histories, and keeps them in a folder.
+fn judge(
+    logs: &[ClientLog],
+    frame: Frame,
+    notes: &Notes,
+    findings: Vec<String>,
+    folder: &Path,
+) -> Result<Verdict> {
+    let mut verdict = Verdict { faults: notes.counts.clone(), findings, ..Verdict::default() };
+    for (name, history) in histories(logs, frame) {
+        fs::write(folder.join(format!("{name}.history")), history.to_string())?;
+        verdict.grants += count(&history, |what| matches!(what, EventKind::Granted { .. }));
+        verdict.losses += count(&history, |what| matches!(what, EventKind::Lost { .. }));
+        verdict.findings.extend(check(&history).into_iter().map(|violation| {
+            format!("`{name}`: {violation}\n{}", around(&history, &violation, &notes.faults))
+        }));
+    }
+    Ok(verdict)
+}
+
+fn count(history: &History, is: impl Fn(&EventKind) -> bool) -> u64 {
+    history.events.iter().filter(|event| is(&event.what)).count() as u64
+}
+
+fn make_empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(fs::create_dir_all(folder)?)
+}

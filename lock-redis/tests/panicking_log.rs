@@ -1,4 +1,4 @@
-//! Somebody's log subscriber that panics at every line, of the backend too: nobody loses a lock by that.
+//! A log subscriber that panics at every line, those of the backend too, makes no client lose a lock.
 
 mod common;
 #[path = "../../lock-core/tests/support/panicking_log.rs"]
@@ -13,7 +13,7 @@ use lock_redis::{Redis, RedisConfig};
 
 use self::panicking_log::{PanickingLog, eventually};
 
-/// The only test of this program: a subscriber is that of a whole process.
+/// The only test of this program, because a log subscriber serves a whole process.
 #[test]
 fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     let log = PanickingLog::install();
@@ -23,7 +23,7 @@ fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     let locks = Locks::with(Arc::new(redis), keeper, Arc::new(SystemEntropy));
     log.costs_nobody_a_lock(&locks);
 
-    // The backend tells that its notifications are down.
+    // The backend logs that its notifications are down.
     let held = block_on(locks.mutex("held").unwrap().acquire()).unwrap();
     let before = log.panics();
     eventually("an end of the notifications", || server.command::<u64>("CLIENT KILL TYPE pubsub") > 0);

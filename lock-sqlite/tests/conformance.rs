@@ -19,7 +19,7 @@ const NO_SERVER: &str = "there is no server that could end or lose data while it
 #[derive(Debug)]
 struct SqliteHarness {
     path: PathBuf,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     file: Option<OwnFile>,
 }
 

@@ -161,7 +161,7 @@ impl RedisConfig {
         duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
     }
 
-    /// `host:port`, for people.
+    /// `host:port`, for messages.
     pub(crate) fn address(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

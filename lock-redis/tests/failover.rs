@@ -209,7 +209,7 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
         assert!(instead.contains("connect to its master"), "{instead}");
         assert!(!error.is_transient() && error.is_unsent(), "{error:?}");
     }
-    // A client that has a lock is told the same.
+    // A client that has a lock gets the same error.
     let left = client.redis.leave(&held, Creates::Answered).await.unwrap_err();
     assert!(matches!(left.kind(), Kind::WrongServer(_)), "{left:?}");
     server.command::<()>("REPLICAOF NO ONE");

@@ -10,7 +10,7 @@ use std::{
 use lock_core::{BootTime, Keeper, sync::Mutex};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// About so many names are told apart: each name has one of this many entries, by its hash.
+/// The number of entries in the cache. A name shares its entry with all names that have the same hash.
 const NAMES: u64 = 1024;
 
 /// The maximum number of concurrent reads of one queue. A read takes etcd longer the longer the queue is, and etcd answers one read after

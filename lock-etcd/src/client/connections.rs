@@ -16,7 +16,7 @@ pub(super) struct Connections {
     pool: ConnectionPool<Cluster>,
     /// Limits the requests that are sent beside others that are not answered.
     pub(super) hedges: HedgeBudget,
-    /// What everybody who has it says of the cluster.
+    /// The log of all users of these connections, at a limited rate.
     pub(super) throttle: LogThrottle<&'static str>,
 }
 

@@ -97,7 +97,7 @@ async fn granted(
     Err(failure.at(&pool.client.cluster().config))
 }
 
-/// 63 random bits: the id of a lease that nobody else uses, known before the grant.
+/// 63 random bits: the id of a lease that no other client uses, known before the grant.
 fn fresh_lease() -> i64 {
     // With 0, the server would choose the id.
     i64::try_from(SystemEntropy.bits() >> 65).unwrap_or(1).max(1)

@@ -42,7 +42,7 @@ use crate::{
 ///
 /// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
 ///   [unsent](BackendError::is_unsent). While the server is away, one attempt is made for the connections of all runtimes, those for
-///   notifications included: a command waits for it, for half of `connect_timeout` at the most.
+///   notifications included: a command waits for it, for at most half of `connect_timeout`.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
 /// * Verbs that are requested at the same time are sent in batches: several as one command, each with an answer of its own.
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command

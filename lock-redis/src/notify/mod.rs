@@ -51,7 +51,7 @@ impl Notifications {
         }
     }
 
-    /// The channel on which all processes are told of evicted entries.
+    /// The channel that announces evicted entries to all processes.
     pub(crate) fn eviction_channel(&self) -> &[u8] {
         &self.eviction_channel
     }

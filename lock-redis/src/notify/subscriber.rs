@@ -62,7 +62,7 @@ pub(super) struct Shared {
     health: Arc<Health>,
 }
 
-/// The channel on which all processes are told of evicted entries, and the alarms of this process.
+/// The channel that announces evicted entries to all processes, and the alarms of this process.
 pub(super) struct Evictions {
     pub(super) channel: Vec<u8>,
     pub(super) alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,

@@ -1,4 +1,4 @@
-//! [`EtcdConfig`]: where the cluster is, as which user we connect, and all time limits.
+//! [`EtcdConfig`]: the addresses of the members, the login, and the time limits.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 /// How to reach an etcd cluster.
 ///
-/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+/// From a URL. Characters with a meaning in URLs are percent-encoded in its parts:
 ///
 /// ```text
 /// etcd://[user:password@]host[:port][,host[:port]…][/prefix][?parameter=value[&…]]
@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer};
 /// assert_eq!(config.server.command_timeout, Duration::from_millis(500));
 /// assert!(!format!("{config} {config:?}").contains("secret"));
 ///
-/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// // The same from a file: a missing field has its default, an unknown one is an error.
 /// let same: EtcdConfig = serde_json::from_str(
 ///     r#"{ "endpoints": ["etcd-1", "etcd-2:2379", "etcd-3"], "user": "app", "password": "secret",
 ///          "prefix": "app/locks/", "command_timeout": "500ms" }"#,
@@ -41,16 +41,16 @@ use serde::{Deserialize, Deserializer};
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EtcdConfig {
-    /// Members of the cluster, `host` or `host:port` each. Default `localhost:2379`. The first that answers is used until
-    /// it fails; one that is dead costs a quarter of a second when a connection is opened.
+    /// Members of the cluster, each as `host` or `host:port`. Default `localhost:2379`. The first one that answers is used until
+    /// it fails. A dead member costs a quarter of a second when a connection is opened.
     pub endpoints: Vec<Endpoint>,
     /// TLS, the login, and the time limits. The user needs to read and write everything under the prefix; a password needs a user.
     #[serde(skip)]
     pub server: ServerConfig,
-    /// What all keys start with. Default `distlock/`. From a URL always with a `/` at its end; here as it is.
+    /// The start of all keys. Default `distlock/`. A prefix from a URL always ends with `/`; this field is used as it is.
     pub prefix: String,
-    /// How long the watch stream may be silent when it is asked for a sign of life, which it is twice in this time. Default
-    /// 1 s; 10 ms to 1 h. A connection that died without a word is noticed within one and a half times this.
+    /// How long the watch stream may be silent after a request for its progress, which is sent twice in this time. Default
+    /// 1 s; 10 ms to 1 h. A connection that died silently is noticed within one and a half times this time.
     #[serde(with = "lock_core::settings::duration")]
     pub heartbeat: Duration,
 }
@@ -93,7 +93,7 @@ impl EtcdConfig {
         Ok(config)
     }
 
-    /// Checks every field, but opens no file. A backend does it first when it is made.
+    /// Checks every field, but opens no file. Making a backend checks them, too.
     ///
     /// # Errors
     /// [`ConfigError`] names the first field that is wrong.
@@ -114,7 +114,7 @@ impl EtcdConfig {
         self.endpoints[endpoint].address(PORT)
     }
 
-    /// The same as the client of etcd wants it.
+    /// The same as a URL for the etcd client.
     pub(crate) fn url(&self, endpoint: usize) -> String {
         format!("{}://{}", if self.server.tls { "https" } else { "http" }, self.address(endpoint))
     }

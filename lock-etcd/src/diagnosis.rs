@@ -13,7 +13,7 @@ use crate::{
     version::{Version, floor},
 };
 
-/// A database that is fuller than this will soon take no more writes.
+/// A database that is fuller than this will soon accept no more writes.
 const NEARLY_FULL_PERCENT: i64 = 80;
 
 /// Whether a member answers, is new enough, takes our credentials, and lets us read and write under the prefix. Writes
@@ -44,7 +44,7 @@ pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
 }
 
 pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
-    // The member in use, which has to answer; then each of the list, which need not.
+    // The member in use has to answer. Members of the list may fail to.
     let channel = std::sync::Arc::clone(&etcd.client.connection().await?.channel);
     let cluster = etcd.client.cluster();
     let limit = etcd.config.server.connect_timeout;
@@ -99,7 +99,7 @@ fn member_problems(problems: &mut Vec<String>, address: &str, status: &StatusRes
     }
     let errors = status.errors().iter();
     problems.extend(errors.map(|error| format!("{address} says: {}", excerpt(format_args!("{error}")))));
-    // 3.4 and 3.5 do not tell their quota.
+    // 3.4 and 3.5 do not report their quota.
     let quota = status.db_size_quota();
     if quota > 0 && status.db_size() > quota / 100 * NEARLY_FULL_PERCENT {
         problems.push(format!(
@@ -112,6 +112,6 @@ fn member_problems(problems: &mut Vec<String>, address: &str, status: &StatusRes
 fn cluster_problems<'a>(problems: &mut Vec<String>, members: impl Iterator<Item = &'a StatusResponse>) {
     let clusters: BTreeSet<_> = members.filter_map(|status| Some(status.header()?.cluster_id())).collect();
     if clusters.len() > 1 {
-        problems.push("the endpoints belong to different clusters: give those of one only".to_owned());
+        problems.push("the endpoints belong to different clusters: list those of only one".to_owned());
     }
 }

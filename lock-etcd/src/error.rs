@@ -1,4 +1,4 @@
-//! What went wrong between us and the cluster, as a [`BackendError`].
+//! Failures of requests to the cluster, as [`BackendError`]s.
 
 use std::{fmt, time::Duration};
 
@@ -6,39 +6,39 @@ use etcd_client::Error;
 use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use tonic::{Code, Status};
 
-/// What [`BackendError`]s of this store call it.
+/// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "etcd";
 
-/// What every refusal of the server begins with.
+/// The start of every refusal of the server.
 const SERVER: &str = "etcdserver";
 
-/// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
+/// The failure of a request that was not carried out, or perhaps was. Every caller that waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     unsent: bool,
-    /// The server said that it did not do it.
+    /// Whether the server itself said that it did not carry out the request.
     refused: bool,
-    /// The message says what to do.
+    /// Whether the message says what to do.
     advised: bool,
     cause: Cause,
 }
 
-/// What has to be done about a failure, beyond reporting it.
+/// What the client has to do about a failure, apart from reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The member, or the way to it: another one may do better.
+    /// The member or the connection to it failed: another member may work.
     Member,
-    /// The lease that was asked for is there.
+    /// The lease to be granted exists already.
     LeaseExists,
-    /// The lease that was named is not there.
+    /// The lease does not exist.
     LeaseGone,
-    /// The token of our user is not known any more.
+    /// The server does not know the token of our user any more.
     StaleToken,
-    /// No space is left for writes; deletes are possible.
+    /// No space is left for writes. Deletes are possible.
     NoSpace,
-    /// The answer is too large to be read. What was asked for was done.
+    /// The answer is too large to be read. The request was carried out.
     TooLarge,
     Other,
 }
@@ -49,7 +49,7 @@ impl Failure {
         Self { kind, message, unsent: false, refused: false, advised: false, cause: Cause::Other }
     }
 
-    /// What the client of etcd said about a request to `address`.
+    /// An error of the etcd client for a request to `address`.
     pub(crate) fn of(address: &dyn fmt::Display, error: &Error) -> Self {
         let (kind, cause, unsent, said) = match error {
             Error::GRpcStatus(status) => of_status(status),
@@ -58,7 +58,7 @@ impl Failure {
             Error::LeaseKeepAliveError(said) if said.contains("not found") => {
                 (Kind::Unavailable, Cause::LeaseGone, false, said.clone())
             }
-            // The stream was closed from one side or the other.
+            // One side closed the stream.
             Error::LeaseKeepAliveError(said) | Error::WatchError(said) => {
                 (Kind::Unreachable, Cause::Member, false, said.clone())
             }
@@ -67,7 +67,7 @@ impl Failure {
         let refused = match (&kind, cause) {
             (_, Cause::LeaseGone | Cause::StaleToken) | (Kind::Denied, _) => true,
             (Kind::Unreachable | Kind::TimedOut | Kind::Unavailable, _) => false,
-            // Whatever our own client says comes after the sending, and tells nothing of what became of it.
+            // Any other error of the client comes after sending, and does not tell whether the request was carried out.
             _ => matches!(error, Error::GRpcStatus(status) if status.message().contains(SERVER)),
         };
         let said = excerpt(format_args!("{said}"));
@@ -85,12 +85,12 @@ impl Failure {
         Self { cause: Cause::Member, ..Self::new(Kind::TimedOut, message) }
     }
 
-    /// Whether nobody answered, as where the member is away.
+    /// Whether there was no answer, as if the member is away.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
     }
 
-    /// The same failure, with where it was: who reads it may have several stores.
+    /// The same failure, with the address in its message: its reader may use several stores.
     pub(crate) fn at(mut self, address: &dyn fmt::Display) -> Self {
         self.message = format!("{address}: {}", self.message);
         self
@@ -102,7 +102,7 @@ impl Failure {
         self
     }
 
-    /// The same failure of a request that certainly never left.
+    /// The same failure of a request that was certainly not sent.
     pub(crate) fn unsent(mut self) -> Self {
         self.unsent = true;
         self
@@ -116,12 +116,12 @@ impl Failure {
         self.cause
     }
 
-    /// Whether the server itself said that it did not do it.
+    /// Whether the server itself said that it did not carry out the request.
     pub(crate) fn is_an_answer(&self) -> bool {
         self.refused
     }
 
-    /// The same failure, where an earlier sending of the request may have arrived.
+    /// The same failure of a request that was also sent before, and may have arrived then.
     pub(crate) fn perhaps_sent(mut self) -> Self {
         self.unsent = false;
         self
@@ -146,16 +146,16 @@ impl From<Failure> for BackendError {
     }
 }
 
-/// The answer has not the shape that it must have.
+/// The failure for an answer that does not have the expected form.
 pub(crate) fn misunderstood(what: &str) -> Failure {
-    Failure::new(Kind::Protocol, format!("the answer to {what} has another shape"))
+    Failure::new(Kind::Protocol, format!("the answer to {what} is malformed"))
 }
 
 fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
     let said = status.message();
     let says = |words: &str| said.contains(words);
     let (kind, cause) = match status.code() {
-        // Lost to an election: the same request will do, there or elsewhere.
+        // The request was lost in an election, and can be repeated, at this member or another one.
         Code::Unavailable if says("no leader") => (Kind::Unavailable, Cause::Member),
         Code::Unavailable if says("etcdserver: server stopped") => (Kind::Unavailable, Cause::Member),
         Code::Unavailable if says("etcdserver:") => (Kind::Unavailable, Cause::Other),
@@ -164,7 +164,7 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::FailedPrecondition if says("lease already exists") => (Kind::Unavailable, Cause::LeaseExists),
         Code::NotFound if says("lease not found") => (Kind::Unavailable, Cause::LeaseGone),
         Code::Unauthenticated => (Kind::Denied, Cause::StaleToken),
-        // As when users were changed since we were let in.
+        // For example, users were changed since we logged in.
         Code::InvalidArgument if says("auth store is old") => (Kind::Unavailable, Cause::StaleToken),
         Code::PermissionDenied => (Kind::Denied, Cause::Other),
         Code::InvalidArgument | Code::FailedPrecondition if says("authentica") || says("user name") => {
@@ -175,12 +175,12 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::DataLoss => (Kind::ReadOnly, Cause::Other),
         Code::Unimplemented => (Kind::Unsupported, Cause::Other),
         Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
-        // The connection, in the words of the layer that noticed first.
+        // The connection failed. The text is that of the layer that noticed first.
         Code::Unknown | Code::Internal if !says(SERVER) => (Kind::Unreachable, Cause::Member),
         _ => (Kind::Protocol, Cause::Other),
     };
     let told = chain(status_source(status).unwrap_or(status));
-    // Nothing leaves over a connection that could not be opened (E4).
+    // Nothing is sent over a connection that could not be opened (E4).
     let unsent = kind == Kind::Unreachable
         && (told.contains("tcp connect error")
             || told.contains("dns error")
@@ -200,12 +200,12 @@ fn status_source(status: &Status) -> Option<&(dyn std::error::Error + 'static)> 
     std::error::Error::source(status)
 }
 
-/// Either side does not trust the other: somebody has to mend it.
+/// Whether one side does not trust the other, which an operator has to fix.
 fn is_distrust(told: &str) -> bool {
     told.contains("invalid peer certificate") || told.contains("received fatal alert")
 }
 
-/// The error with all that caused it: the outermost one says only that something failed.
+/// The error with all its causes: the outermost error says only that something failed.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! What is promised of all that a user or a server writes and this crate reads, whatever bytes it is.
+//! The promises about input that this crate reads from users and servers. They hold for any bytes.
 //!
-//! A function panics if its promise is broken. The programs in `fuzz/` call them, and so do the tests below. No part of the
-//! library: it is compiled for tests and with `--cfg fuzzing` only. The answers themselves are read by the client of etcd.
+//! Each function panics if its promise is broken. The programs in `fuzz/` call the functions, and so do the tests below. This module is
+//! not part of the library: it is compiled only for tests and with `--cfg fuzzing`. The etcd client reads the answers themselves.
 
 use std::fmt::Debug;
 
@@ -18,15 +18,15 @@ use crate::{
     version::{Version, floor},
 };
 
-/// Nothing else that these functions read or write contains it.
+/// The password in the inputs. It occurs nowhere else in the texts that these functions read or write.
 const SECRET: &str = "hunter2";
 
-/// More than any message to people has a reason to be long, but for what they wrote themselves.
+/// A limit for error messages. None needs to be longer, except for what users wrote themselves.
 const LONG: usize = 2_000;
 
-/// A URL is refused, or gives a valid configuration. With a password in it, nothing shows that.
+/// A URL is refused, or gives a valid configuration. If it contains a password, no output shows the password.
 ///
-/// The bytes are one URL; and four parts between `|`, around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
+/// The bytes are used twice: as a URL, and as four parts between `|` around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
 pub fn urls(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(config) = EtcdConfig::from_url(&text) {
@@ -46,14 +46,14 @@ pub fn urls(data: &[u8]) {
     }
 }
 
-/// A file of settings is refused, or gives a configuration. Whatever stands where the password should be, or instead of
-/// all the settings, nothing shows it.
+/// A file of settings is refused, or gives a configuration. No output shows the value in place of the password or of all the settings,
+/// whatever that value is.
 pub fn settings(data: &[u8]) {
     if let Ok(config) = serde_json::from_slice::<EtcdConfig>(data) {
-        // Some are invalid, and none is a panic.
+        // The configuration may be invalid, but must not panic.
         let _ = config.validate();
     }
-    // One value of JSON, and nothing behind it.
+    // One value of JSON, with nothing after it.
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let shown = match serde_json::from_value::<EtcdConfig>(serde_json::json!({ "password": value })) {
         Ok(config) => format!("{config} {config:?} {:?}", config.validate()),
@@ -67,8 +67,8 @@ pub fn settings(data: &[u8]) {
     }
 }
 
-/// Keys of different locks never meet, and give the name back. The bytes are a prefix and two names between `|`; and a key,
-/// and a value, that somebody else wrote.
+/// Different locks never share a key, and the name can be read back from a key. The bytes are used twice: as a prefix and two names
+/// between `|`, and as a key and a value that another program wrote.
 pub fn keys(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(3, '|');
@@ -94,8 +94,8 @@ pub fn keys(data: &[u8]) {
     }
 }
 
-/// Whatever a server says that refuses a request, or what stands between it and us, it is told in a short line. The first
-/// byte is the code of the refusal. And whatever version a server says it has is none, or read as it is.
+/// Whatever a server, or a proxy in between, says when it refuses a request, the error is one short line. The first byte is the code of
+/// the refusal. And any version that a server reports is either no version, or read as it is.
 pub fn refusals(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let code = Code::from_i32(data.first().copied().unwrap_or_default().into());
@@ -124,7 +124,7 @@ fn is_read_back(queue: &Keys, prefix: &str, name: &LockName) {
     }
 }
 
-/// A key that anybody may have written is none of an entry, or one that we could have written.
+/// Any key, whoever wrote it, is either not the key of an entry, or one that we could have written.
 fn is_no_key_or_a_right_one(prefix: &str, key: &[u8]) {
     let Some(name) = keys::name_of(prefix, key) else { return };
     let queue = Keys::new(prefix, &name);
@@ -132,10 +132,10 @@ fn is_no_key_or_a_right_one(prefix: &str, key: &[u8]) {
     assert_eq!(format!("{}{}", queue.entry_prefix(row.claim, row.lease), row.number).as_bytes(), key);
 }
 
-/// So is a value.
+/// The same for a value.
 fn is_no_value_or_a_right_one(value: &[u8]) {
     let Some((id, label)) = keys::read_value(value) else { return };
-    // An id and a colon are 33 bytes. A label that is longer than ours was cut.
+    // An id and a colon are 33 bytes. A label that is longer than our limit was cut.
     if value.len() > 33 + AcquireOptions::MAX_LABEL {
         return assert!(label.is_some_and(|label| label.len() < LONG && label.ends_with('…')));
     }
@@ -154,7 +154,7 @@ fn hides_it(shown: &str, given: &dyn Debug) {
     assert!(!shown.contains(SECRET), "{given:?} is told as {shown}");
 }
 
-/// An error is a short line of text, whatever the server said.
+/// An error is one short line of text, whatever the server said.
 fn is_legible(error: &BackendError) {
     let shown = error.to_string();
     assert!(shown.len() < LONG && !shown.chars().any(char::is_control), "{shown:?}");

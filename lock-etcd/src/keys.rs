@@ -1,43 +1,43 @@
-//! [`Keys`]: what a lock is called in etcd.
+//! [`Keys`]: the keys of a lock in etcd.
 //!
 //! ```text
-//! prefix q1/ name / claim / permits / lease / number    an entry: its id and label; under the lease that it names
+//! prefix q1/ name / claim / permits / lease / number    an entry: its id and label; under the lease in the key
 //! prefix s1/ lease                                      a session, under its own lease
 //! prefix s1/ lease / number                             a tombstone of one of its members, under the same lease
 //! prefix e1                                             the entry that was evicted last
 //! ```
 //!
-//! `1` is the version of the stored format. The claim, kind and limit, stands before the lease, so that one compare over
-//! a range finds every entry with another one (PR07); permits and lease stand in the name, so that a look needs no values
-//! (PR16, PR26). The number is small and belongs to one entry at a time (b07), and then to another: were it the
-//! entry's id, every entry would leave a trace in etcd's index until it is compacted, and every compare over the queue
-//! would pass by all of them. In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning
+//! `1` is the version of the stored format. The claim, with kind and limit, comes before the lease, so that one compare over
+//! a range finds every entry with another claim (PR07). Permits and lease are part of the key, so that a look needs no values
+//! (PR16, PR26). The number is small and belongs to one entry at a time (b07), and is then reused. If it were the
+//! entry's id, every entry would leave a trace in etcd's index until the index is compacted, and every compare over the queue
+//! would pass over all of them. In a name, `%`, `/` and unprintable characters are escaped: so no name is a prefix
 //! of another one's keys (H77), and short names stay readable.
 
 use std::{borrow::Cow, fmt::Write};
 
 use lock_core::{Claim, Entry, EntryId, Kind, LockName, shown_label};
 
-/// Where the queues are, behind the prefix.
+/// Precedes the queues, after the prefix.
 const QUEUES: &str = "q1/";
 
-/// 16 digits, four slashes, and a number that is appended.
+/// Room for 16 digits, four slashes, and a number that is appended.
 const ROOM_FOR_LEASE: usize = 24;
 
-/// A slash, and a number below a thousand.
+/// Room for a slash and a number below a thousand.
 const ROOM_FOR_TOMBSTONE: usize = 4;
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
-    /// Up to and with the `/` behind the name.
+    /// The start of all keys of the lock, up to and including the `/` after the name.
     queue: String,
 }
 
-/// A range of keys, as etcd has them: from the first to before the second.
+/// A range of keys as in etcd: it includes the first key and excludes the second.
 pub(crate) type Range = (Vec<u8>, Vec<u8>);
 
-/// An entry as its key tells it.
+/// The parts of the key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryKey {
     pub(crate) claim: Claim,
@@ -48,7 +48,7 @@ pub(crate) struct EntryKey {
 impl Keys {
     pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
         let name = name.as_str();
-        // A lock is too short for strings that grow.
+        // With the full capacity at once, because growing strings would be a noticeable cost of a short lock.
         let mut queue = String::with_capacity(prefix.len() + QUEUES.len() + name.len() + 1);
         queue.push_str(prefix);
         queue.push_str(QUEUES);
@@ -57,17 +57,17 @@ impl Keys {
         Self { queue }
     }
 
-    /// Everything of this lock.
+    /// All keys of this lock.
     pub(crate) fn all(&self) -> Range {
         children(&self.queue)
     }
 
-    /// Everybody with this claim's kind and limit.
+    /// All entries with this claim's kind and limit.
     pub(crate) fn agreeing(&self, claim: Claim) -> Range {
         children(&format!("{}{}/", self.queue, kind(claim)))
     }
 
-    /// Everybody with another kind or limit: what stands before those who agree, and what behind.
+    /// All entries with another kind or limit: the keys before those of agreeing entries, and the keys after them.
     pub(crate) fn disagreeing(&self, claim: Claim) -> [Range; 2] {
         let ((first, last), (from, to)) = (self.all(), self.agreeing(claim));
         [(first, from), (to, last)]
@@ -78,7 +78,7 @@ impl Keys {
         children(&format!("{}{}/w/", self.queue, kind(Claim::writer())))
     }
 
-    /// What the keys of entries with this claim under this lease start with; a number follows.
+    /// The start of the keys of entries with this claim under this lease. A number follows.
     pub(crate) fn entry_prefix(&self, claim: Claim, lease: i64) -> String {
         let (kind, permits) = (kind(claim), permits(claim));
         let mut prefix =
@@ -91,7 +91,7 @@ impl Keys {
         prefix
     }
 
-    /// What a key of this lock tells. `None` if it is none of ours.
+    /// Reads a key of this lock. `None` if it is not the key of an entry.
     pub(crate) fn read_entry(&self, key: &[u8]) -> Option<EntryKey> {
         read_key(std::str::from_utf8(key).ok()?.strip_prefix(&self.queue)?)
     }
@@ -113,7 +113,7 @@ pub(crate) fn tombstone(session: &[u8], number: u32) -> Vec<u8> {
     key
 }
 
-/// Where everybody is told of evictions.
+/// The key that all clients watch to learn of evictions.
 pub(crate) fn evictions(prefix: &str) -> Vec<u8> {
     format!("{prefix}e1").into_bytes()
 }
@@ -123,7 +123,7 @@ pub(crate) fn starting_with(prefix: &str, start: &str) -> Range {
     let mut from = queues(prefix);
     encode(start, &mut from);
     let mut to = from.clone().into_bytes();
-    // Not past the end of all bytes: `q1/` stands before it.
+    // This always finds a byte below 0xFF, because `q1/` precedes `start`.
     while let Some(last) = to.pop() {
         if last < 0xFF {
             to.push(last + 1);
@@ -138,18 +138,18 @@ pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
     let (name, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
     read_key(rest)?;
     let decoded = decode(name)?;
-    // What we would not have written is data of others.
+    // A key that we would not have written is foreign data.
     let mut again = String::new();
     encode(&decoded, &mut again);
     if again == name { LockName::new(decoded).ok() } else { None }
 }
 
-/// Whether it is the key of an entry of whatever lock under the prefix.
+/// Whether this is the key of an entry of any lock under the prefix.
 pub(crate) fn is_entry(prefix: &str, key: &[u8]) -> bool {
     name_of(prefix, key).is_some()
 }
 
-/// What stands under the key of an entry.
+/// The value under the key of an entry.
 pub(crate) fn value(entry: &Entry) -> String {
     match &entry.label {
         None => entry.id.to_string(),
@@ -157,7 +157,7 @@ pub(crate) fn value(entry: &Entry) -> String {
     }
 }
 
-/// The id and the label of an entry, as people are shown it. `None` if it is none of ours.
+/// Reads the id and the label of an entry from its value. `None` if we did not write the value.
 pub(crate) fn read_value(value: &[u8]) -> Option<(EntryId, Option<String>)> {
     let value = std::str::from_utf8(value).ok()?;
     let (id, label) = value.split_once(':').map_or((value, None), |(id, label)| (id, Some(label)));
@@ -168,7 +168,7 @@ fn queues(prefix: &str) -> String {
     format!("{prefix}{QUEUES}")
 }
 
-/// What stands behind a key that ends in `/`: `0` is the character after it.
+/// All keys that begin with a parent that ends in `/`: `0` is the character after `/`.
 fn children(parent: &str) -> Range {
     let mut end = parent.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
@@ -209,7 +209,7 @@ fn read_key(rest: &str) -> Option<EntryKey> {
     parts.next().is_none().then_some(EntryKey { claim, lease, number })
 }
 
-/// As it was written, so that a key has one meaning and a meaning one key.
+/// Only a number in the form in which it is written, so that each key has one meaning, and each meaning one key.
 fn number(text: &str) -> Option<u32> {
     text.parse::<u32>().ok().filter(|number| number.to_string() == text)
 }

@@ -1,8 +1,8 @@
 //! Locks on an etcd cluster, for the `lock-core` crate.
 //!
 //! Every entry of a queue is a key under a lease, and the revision that created the key is its place and its fencing token.
-//! To take a free lock is one transaction, to give it back one delete. A waiter watches the entry ahead, and is the holder
-//! when that entry goes: mostly it asks for nothing but its own key then.
+//! Taking a free lock is one transaction, releasing it one delete. A waiter watches the entry ahead, and becomes the holder
+//! when that entry is deleted: mostly it then only reads its own key.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! To build this crate takes `protoc`, the compiler of protocol buffers, which the client of etcd calls.
+//! Building this crate needs `protoc`, the compiler of protocol buffers, which the etcd client calls.
 //!
 //! | for | see |
 //! |---|---|

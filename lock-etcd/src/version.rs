@@ -1,10 +1,10 @@
-//! [`Version`]s of etcd, and which have faults that concern locks.
+//! [`Version`]s of etcd, and which of them have bugs that affect locks.
 
 use std::fmt;
 
-/// The first release of each series without a fault that concerns locks and is mended in a later one: lost deletes (3.4.36, 3.5.18), leases
+/// The first release of each series in which these bugs that affect locks are fixed: lost deletes (3.4.36, 3.5.18), leases
 /// revoked wrongly (3.4.31, 3.5.13), answered keep-alives of revoked leases (3.4.38, 3.5.23, 3.6.5), stale reads after a
-/// pause (3.4.42, 3.5.28, 3.6.9). Later series have none that an update is known to mend.
+/// pause (3.4.42, 3.5.28, 3.6.9). Later series have no such bug that a newer release is known to fix.
 const FLOORS: [Version; 3] = [Version(3, 4, 42), Version(3, 5, 28), Version(3, 6, 9)];
 
 /// Major, minor, patch.
@@ -18,13 +18,13 @@ impl Version {
         Some(Self(parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
     }
 
-    /// Whether it has what the recipe needs.
+    /// Whether this version has what the recipe needs.
     pub(crate) fn is_supported(self) -> bool {
         self >= Self(3, 4, 0)
     }
 }
 
-/// The release to use instead of this one, if this one has faults.
+/// The release to use instead of this one, if this one has such bugs.
 pub(crate) fn floor(version: Version) -> Option<Version> {
     if version < FLOORS[0] && (version.0, version.1) < (3, 4) {
         return Some(FLOORS[0]);

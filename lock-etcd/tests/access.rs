@@ -1,4 +1,4 @@
-//! Users, passwords, tokens and certificates: which clients are let in, and which are told in time that they are not. E11, H101.
+//! Users, passwords, tokens and certificates: which clients are accepted, and which are refused in time. E11, H101.
 
 mod common;
 mod server;
@@ -17,12 +17,12 @@ use server::TestServer;
 
 const NAME: &str = "job";
 
-/// Both time limits. As long as a server takes at the most to answer on a busy machine: what is to succeed, and what is to be refused by
-/// the server itself, has to be answered within it.
+/// Both time limits. They are the longest time that a server takes to answer on a busy machine: the server has to accept or refuse within
+/// it.
 const LIMIT: Duration = Duration::from_secs(2);
 const LIMITS: &str = "command_timeout=2s&connect_timeout=2s&heartbeat=2s";
 
-/// Why nobody gets in.
+/// The error of a client that is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let config = EtcdConfig::from_url(url).unwrap();
@@ -32,7 +32,7 @@ async fn refused(url: &str) -> BackendError {
     }
 }
 
-/// Checks that a lock cannot be taken, for this reason, and that it says so in time.
+/// Checks that a lock cannot be taken for this reason, and that the error comes in time.
 async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
     let answer = within("an answer", LIMIT * 2 + LATE, client.mutex(NAME).acquire()).await;
     let error = answer.unwrap_err();
@@ -40,21 +40,21 @@ async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
     assert!(error.to_string().contains(NAME), "{error}");
 }
 
-/// The tokens of etcd end when they were not used for a while; streams that are open go on, and new ones are refused.
+/// etcd's tokens expire when they were not used for a while. Open streams continue, and new ones are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_kept_and_handed_over_past_the_expiry_of_its_clients_token() {
     let server = TestServer::start_with("case", &["--auth-token-ttl=1"]).await;
     let user = server.admin().add_user().await;
     let url = format!("etcd://{user}{}/case?{LIMITS}", server.address());
     let (holder, other) = (Client::new(&url), Client::new(&url));
-    // Renewed only every 3 s, when the token has expired each time.
+    // Renewed only every 3 s. By then, the token has expired each time.
     let slow = options().ttl(Duration::from_secs(9));
     let guard = holder.take(NAME, &slow).await;
     let waiter = other.waiting(NAME, &told(), 2).await;
     let deadline = || Instant::now() + guard.remaining();
     let first = deadline();
     let renewed = async {
-        // Twice: with a token that was new, or had expired by itself, and with the one that was got for that.
+        // Twice: with a token that was new or had expired by itself, and with its replacement.
         while deadline() < first + slow.ttl / 2 {
             assert!(guard.is_held(), "lost: {:?}", guard.state());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -95,7 +95,7 @@ async fn a_prefix_that_a_user_has_no_permission_on_is_denied() {
     client.assert_free(NAME).await;
 }
 
-/// The commands of `docs/security.md`, and nothing else.
+/// Only the permissions from the commands in `docs/security.md`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_permissions_are_enough() {
     let manual = include_str!("../../docs/security.md");
@@ -108,7 +108,7 @@ async fn the_documented_permissions_are_enough() {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     soon("an answer", Etcd::connect(EtcdConfig::from_url(&url).unwrap(), &keeper)).await.unwrap();
     let (holder, other) = (Client::new(&url), Client::new(&url));
-    // Under a lease of its own, and under one that is shared.
+    // Under a lease of its own, and under a shared one.
     for renewed in [false, true] {
         let options = told().renew(renewed);
         let guard = holder.take(NAME, &options).await;
@@ -136,7 +136,7 @@ async fn the_documented_permissions_are_enough() {
         client.locks.close(LATE).await.unwrap();
     }
     assert_eq!(server.admin().leases().await, 0);
-    // Nor is more than that permitted.
+    // Nothing more is permitted.
     let as_app = ConnectOptions::new().with_user("app", "open");
     let mut app = etcd_client::Client::connect([server.address()], Some(as_app)).await.unwrap();
     for key in ["app/lock", "app/locks", "other"] {
@@ -148,14 +148,14 @@ async fn the_documented_permissions_are_enough() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
-    // Nobody is given this port as long as it is reserved, and nobody listens there.
+    // While this port is reserved, no program gets it or listens there.
     let port = Port::reserve();
     let url = format!("etcd://127.0.0.1:{port}/case?{LIMITS}");
     assert_eq!(*refused(&url).await.kind(), BackendErrorKind::Unreachable);
     assert_refused(&Client::new(&url), &BackendErrorKind::Unreachable).await;
 }
 
-/// It takes connections, and nothing more is heard of it.
+/// It accepts connections, and then stays silent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
     let server = TestServer::start("case").await.behind_proxy();
@@ -175,12 +175,12 @@ struct Secured {
 }
 
 impl Secured {
-    /// Clients have to show a certificate.
+    /// A server that requires a certificate from its clients.
     async fn start(files: &Path) -> Self {
         Self::start_as(files, "127.0.0.1").await
     }
 
-    /// The same with a certificate for this host.
+    /// The same, whose own certificate is for this host.
     async fn start_as(files: &Path, host: &str) -> Self {
         let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
         ours.write(files, "ca.pem");
@@ -258,7 +258,7 @@ async fn a_server_that_shows_the_certificate_of_another_host_is_denied() {
     assert_eq!(*error.kind(), BackendErrorKind::Denied, "{error:?}");
 }
 
-/// Nor is it talked to in plain text.
+/// The client sends nothing in plain text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_speak_tls_is_refused_where_tls_is_asked_for() {
     let (server, folder) = (TestServer::start("case").await, tempfile::tempdir().unwrap());
@@ -269,7 +269,7 @@ async fn a_server_that_does_not_speak_tls_is_refused_where_tls_is_asked_for() {
     assert!(known, "{error:?}");
 }
 
-/// Not the password, and no name of a lock: an impostor could use both.
+/// The client sends neither the password nor the name of a lock: an impostor could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");
     }
-    // One whose certificate is good is greeted; in plain text, nobody is.
+    // The client logs in to a server with a good certificate, but never in plain text.
     let good = Impostor::with(&ours.issue(&["localhost"]));
     refused(&url_of(&good)).await;
     assert!(String::from_utf8_lossy(&good.heard()).starts_with("PRI * HTTP/2.0"));

@@ -20,21 +20,21 @@ use tokio::task::JoinSet;
 
 const NAME: &str = "job";
 
-/// For leases whose end is waited for.
+/// For tests that wait for the end of a lease.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// A command has time for an election; a stream that is silent is not waited for as long.
+/// The command timeout leaves time for an election. A silent stream is given up sooner.
 fn url(cluster: &Cluster) -> String {
     url_from(cluster, 0)
 }
 
-/// The same for a client that talks to this member first.
+/// The same for a client that connects to this member first.
 fn url_from(cluster: &Cluster, first: usize) -> String {
     let addresses = cluster.addresses(first);
     format!("etcd://{addresses}/case?command_timeout=3s&connect_timeout=1s&heartbeat=500ms")
 }
 
-/// One client that has to go elsewhere when the leader is gone, and one that uses another member.
+/// A client of the leader, which has to change to another member when the leader is gone, and a client of another member.
 async fn beside_the_leader(cluster: &Cluster) -> (usize, Client, Client) {
     let leader = cluster.leader().await;
     let others = (leader + 1) % 3;
@@ -76,7 +76,7 @@ async fn waiters_are_granted_after_the_leader_was_killed() {
     other.assert_free(NAME).await;
 }
 
-/// A new leader counts every lease from its start (E15): the next comes later than otherwise, and never too early.
+/// A new leader counts every lease from its start (E15): the next holder is admitted later than otherwise, and never too early.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
     let cluster = Cluster::start("case").await;
@@ -111,7 +111,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
     other.assert_free(NAME).await;
 }
 
-/// What it said while it slept is believed by nobody: H52, and etcd's own stale reads after a pause (H93).
+/// No client believes what the leader says after its pause: H52, and etcd's own stale reads after a pause (H93).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     let cluster = Cluster::start("case").await;
@@ -129,7 +129,7 @@ async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
         }
         if Instant::now() > end {
             cluster.resume(leader);
-            // Whether it was kept or lost meanwhile, it goes on.
+            // The test continues whether the lock was kept or lost in the meantime.
             let token = guard.token();
             let released = guard.release().await;
             assert!(matches!(released, Ok(_) | Err(Error::Lost { .. })), "{released:?}");
@@ -145,7 +145,7 @@ async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     other.assert_free(NAME).await;
 }
 
-/// A client that talks to this member. A member that is slow to answer is not what a client stays with.
+/// A client that is connected to this member. Several are made, because a client does not stay with a member that is slow to answer.
 async fn talks_to(cluster: &Cluster, member: usize) -> Client {
     let others = cluster.talked_to(member);
     for _ in 0..50 {
@@ -158,7 +158,7 @@ async fn talks_to(cluster: &Cluster, member: usize) -> Client {
     panic!("no client stays with the first of its members");
 }
 
-/// What becomes of one member while a client that talks to it holds one lock and waits for another.
+/// Makes something happen to a member while a client that is connected to it holds one lock and waits for another.
 async fn goes_on_without(cluster: &Cluster, lost: usize, happens: impl AsyncFn(&Cluster, usize)) -> Kept {
     let other = Client::new(&url_from(cluster, (lost + 1) % 3));
     let observer = Client::new(&url_from(cluster, (lost + 2) % 3));
@@ -186,7 +186,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
     .await;
 }
 
-/// Nothing tells it: every answer just stays away. E1, E3, H53.
+/// The client gets no error: every answer just stays away. E1, E3, H53.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     on_a_cluster(async |cluster| {
@@ -197,7 +197,7 @@ async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     .await;
 }
 
-/// The member still answers, but nothing of what happens reaches it: H76, E16.
+/// The member still answers, but gets no updates from the others: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {
@@ -207,7 +207,7 @@ async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     .await;
 }
 
-/// It still believes that it leads: H76, E16.
+/// The member still believes that it is the leader: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_its_leader_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {
@@ -227,9 +227,9 @@ async fn waiters_go_on_when_all_members_come_back() {
     let guard = holder.take(NAME, &looking).await;
     let waiter = other.waiting(NAME, &looking, 2).await;
     (0..3).for_each(|i| cluster.kill(i));
-    // The waiter looks again meanwhile, and nobody answers.
+    // The waiter looks again in the meantime, and gets no answer.
     tokio::time::sleep(often * 5).await;
-    // One alone does not answer.
+    // One member alone does not answer.
     tokio::join!(cluster.restart(0), cluster.restart(1), cluster.restart(2));
     assert!(guard.is_held() && !waiter.is_finished());
     guard.release().await.unwrap().confirmed().unwrap();
@@ -238,7 +238,7 @@ async fn waiters_go_on_when_all_members_come_back() {
     other.assert_free(NAME).await;
 }
 
-/// L07. Nobody reaches any member for longer than every lease lasts; all lose their places.
+/// L07. No client reaches any member for longer than every lease lasts; all lose their places.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_partition_every_waiter_is_granted() {
     let cluster = Cluster::start("case").await;
@@ -291,7 +291,7 @@ async fn tokens_grow_across_failovers() {
     last.release().await.unwrap();
 }
 
-/// E4: with the balancer of the client crate a third of the calls would go to the dead one.
+/// E4: with the balancer of the client crate, a third of the calls would go to the dead member.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     let cluster = Cluster::start("case").await;
@@ -299,7 +299,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     cluster.kill(dead);
     cluster.front(dead).newcomers(Newcomers::Refuse);
     cluster.next_leader(dead).await;
-    // Wherever it stands in the list.
+    // At every position in the list.
     for round in 0..6 {
         let client = Client::new(&url_from(&cluster, round % 3));
         for i in 0..20 {
@@ -311,7 +311,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     }
 }
 
-/// Two of three are away: nobody can be granted anything, and everybody is told in time.
+/// Two of three members are away: no lock can be granted, and every client gets an error in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     let cluster = Cluster::start("case").await;
@@ -319,7 +319,7 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     client.assert_free(NAME).await;
     cluster.kill(0);
     cluster.kill(1);
-    // Once to connect and once for the command.
+    // One time limit to connect and one for the command.
     let acquired = within("an answer", Duration::from_secs(4) + LATE, client.mutex(NAME).acquire()).await;
     let error = acquired.unwrap_err();
     let transient = matches!(
@@ -340,8 +340,8 @@ async fn a_connection_opens_soon_after_a_leader_is_there_past_a_silent_member() 
     cluster.pause(2);
     let knows = async || cluster.admin(1).status().await.is_ok_and(|status| status.leader() == 0);
     eventually("a member without a leader", LATE, knows).await;
-    // What is proposed during an election may be dropped in silence, and asking the silent member as well is in vain: so a request
-    // may time out, and is made again. Nobody makes a connection again that is still being opened.
+    // A proposal during an election may be dropped silently, and sending it to the silent member as well is no help. So a request may
+    // time out, and is repeated. A connection that is still being opened is not opened again.
     let lock = Client::new(&url).mutex(NAME).with_options(told().outage(Outage::Wait));
     let taking = tokio::spawn(async move { lock.acquire().await.unwrap() });
     let asked = || async { (0..2).all(|i| cluster.front(i).opened() > 0) };
@@ -351,7 +351,7 @@ async fn a_connection_opens_soon_after_a_leader_is_there_past_a_silent_member() 
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// It answers that it is well, knows the leader, and refuses everything else.
+/// A learner says that it is healthy, knows the leader, and refuses all other requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_in_the_list_of_endpoints_fails_nothing() {
     let cluster = Cluster::start("case").await;

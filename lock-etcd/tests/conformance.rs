@@ -1,4 +1,4 @@
-//! The suite on a real etcd server, and what takes as long as that.
+//! The suite on a real etcd server, and a test that takes as long.
 
 mod common;
 mod framing;
@@ -24,7 +24,7 @@ lock_conformance::suite!(EtcdHarness);
 #[derive(Debug)]
 struct EtcdHarness {
     url: String,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     server: Option<Box<dyn ServerControl>>,
 }
 
@@ -108,13 +108,13 @@ impl EtcdHarness {
     }
 }
 
-/// E12: the server drops a client that pings it more often than it likes: on a connection with a stream every 5 s, and on one
-/// without any hardly ever, which it finds out after 40 s.
+/// E12: the server disconnects a client that pings too often. It allows a ping every 5 s on a connection with a stream, and
+/// hardly any on a connection without one, which it notices after 40 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_asks_nothing_keeps_its_connections() {
     const LONG: Duration = Duration::from_secs(3600);
     let server = TestServer::start("case").await.behind_proxy();
-    // Whatever is asked and answered would excuse the pings before it.
+    // A request with an answer would excuse the pings before it.
     let client = Client::new(&format!("etcd://{}/case?heartbeat=1h", server.address()));
     let guard = client.take("job", &options().ttl(LONG)).await;
     let connections = || (server.proxy().opened(), server.proxy().open());

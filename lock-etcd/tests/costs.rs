@@ -1,4 +1,4 @@
-//! What locks cost, as the server counts it.
+//! The costs of locks, as the server counts them.
 
 mod common;
 mod server;
@@ -18,12 +18,12 @@ use lock_core::DistributedLock;
 use server::{TestServer, answered, quiet, requests};
 use tokio::task::JoinSet;
 
-/// Streams are not asked for a sign of life meanwhile.
+/// With a heartbeat so long that streams are not asked for progress during a test.
 fn url(server: &TestServer) -> String {
     format!("etcd://{}/case?heartbeat=1h", server.address())
 }
 
-/// What was asked since then, without what the tests asked themselves.
+/// The requests since `before`, without those of the tests themselves.
 async fn since(server: &TestServer, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut now = requests(&server.address()).await;
     now.retain(|method, count| {
@@ -38,7 +38,7 @@ async fn a_lock_without_contention_costs_one_request_to_take_one_to_release() {
     const LOCKS: u64 = 50;
     let server = TestServer::start("case").await;
     let client = Client::new(&url(&server));
-    // Connects, and has a lease from now on.
+    // This connects, and gets a lease.
     client.take("first", &told()).await.release().await.unwrap();
     let before = requests(&server.address()).await;
     let mut guards = Vec::new();
@@ -69,7 +69,7 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
         guard.release().await.unwrap().confirmed().unwrap();
         guard = soon("the next", waiter).await.unwrap();
         let mut asked = since(&server, &before).await;
-        // To watch no longer is said on the stream.
+        // The end of a watch is a message on the stream.
         asked.remove("Watch/Watch");
         let expected =
             [("KV/DeleteRange", 1), ("KV/Txn", 1)].map(|(method, count)| (method.to_owned(), count));
@@ -78,7 +78,7 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Where few stand, the look that follows the watches is at all of them, and says at once that nobody is ahead any more.
+/// In a short queue, the look that follows the watches reads all entries, and shows at once that none is ahead any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     let server = TestServer::start("case").await;
@@ -87,7 +87,7 @@ async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     let (holder, other) =
         (Client::new(&direct), Client::new(&format!("{}&command_timeout=30s", url(&server))));
     let guard = holder.take("job", &told()).await;
-    // It has its lease and its stream, and has met others here.
+    // By now, the client has its lease and its stream, and knows that this queue is contended.
     let warm = other.waiting("job", &told(), 2).await;
     warm.abort();
     holder.await_queue("job", 1).await;
@@ -98,7 +98,7 @@ async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     let waiter = tokio::spawn(async move { lock.acquire_with(&told()).await.unwrap() });
     holder.await_queue("job", 2).await;
     guard.release().await.unwrap().confirmed().unwrap();
-    // Only now it is told that somebody is ahead.
+    // Only now, the answer arrives that an entry is ahead.
     gate.open();
     server.proxy().heal();
     let guard = soon("the waiter", waiter).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// An entry whose create was not answered may still be put into the queue: each leave sets a tombstone, and nobody else begins again (PR08).
+/// An entry whose create was not answered may still be put into the queue: each leave sets a tombstone, which restarts no other entry (PR08).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_gives_up_unanswered_costs_little_and_leaves_no_entries() {
     const CROWD: u64 = 200;
@@ -122,12 +122,12 @@ async fn a_crowd_that_gives_up_unanswered_costs_little_and_leaves_no_entries() {
     client.locks.close(LATE).await.unwrap();
     assert_eq!(server.admin().count(&name("job")).await, 0);
     let asked = since(&server, &before).await;
-    // A create, and a leave. Each is made once more where the machine stood still for longer than its time limit.
+    // A create and a leave. Each is repeated once if the machine paused for longer than its time limit.
     let most = CROWD * 5 / 2;
     assert!(asked["KV/Txn"] <= most, "{asked:?} for a crowd of {CROWD}");
 }
 
-/// PR08: the create of an entry that gave up may still arrive. It is refused, and no other that is on its way.
+/// PR08: the create of an entry that gave up may still arrive. It is refused, and no other create in flight is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     const OTHERS: u64 = 100;
@@ -136,7 +136,7 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     let is_keepers = |sent: &[u8]| sent.windows(7).any(|part| part == b"case/e1");
     let proxy = Proxy::start(server.address().parse().unwrap(), is_keepers);
     let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", proxy.address()));
-    // Connects, and has a lease from now on.
+    // This connects, and gets a lease.
     client.take("first", &told()).await.release().await.unwrap().confirmed().unwrap();
     eventually("the keeper's stream", LATE, || async { proxy.hinting() == 1 }).await;
     let before = quiet(&server.address(), &[]).await;
@@ -147,13 +147,13 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     proxy.order(Links::OpenCommands, Way::Requests, &Flow::Hold(gate.clone()));
     let options = told();
     let locks: Vec<_> = (0..OTHERS).map(|i| client.mutex(&format!("job {i}"))).collect();
-    // They know what to ask for, and are on their way to the gate or at it.
+    // Their requests are in flight, before or at the gate.
     let mut others: Vec<_> = locks.iter().map(|lock| lock.acquire_with(&options)).collect();
     for other in &mut others {
         assert!(poll_immediate(other).await.is_none());
     }
     assert!(client.mutex("doubted").acquire_with(&options).now_or_never().is_none());
-    // The keeper has a connection of its own.
+    // The keeper uses a connection of its own.
     eventually("the leave", LATE, || async { carried_out().await > already }).await;
     gate.open();
     for guard in soon("those who were on their way", join_all(others)).await {
@@ -161,18 +161,19 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     }
     let asked = since(&server, &before).await;
     assert_eq!(server.admin().count(&name("doubted")).await, 0);
-    // The keeper has left for it, and its create was sent or not. The others are dropped, and leave with a delete.
+    // The keeper has removed the doubted entry, whose create was sent or not. The other guards are dropped, and leave with a delete.
     let most = OTHERS + 2;
     assert!(asked["KV/Txn"] <= most, "{asked:?} for {OTHERS} that began, and one that gave up");
 }
 
-/// Of several holders, the first is watched only by the next entry; and the last by as many as there are permits, of which only the next
-/// has the place: the others look again, and watch one more.
+/// Of several holders, only the next entry watches the first one. As many waiters as there are permits watch the last one. Only the next
+/// of them is admitted: the others look again, and watch one more entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
     const LIMIT: u32 = 12;
     let server = TestServer::start("case").await;
-    // What is not answered within its time limit is asked again, and counts twice: so that is longer than a busy machine stands still.
+    // A request that is not answered within its time limit is sent again, and counts twice. So the limit is longer than a busy machine
+    // pauses.
     let url = format!("{}&command_timeout=60s", url(&server));
     let (holder, other) = (Client::new(&url), Client::new(&url));
     let permit = |client: &Client| {
@@ -190,7 +191,7 @@ async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
     }
     let first = held.remove(0);
     let last = held.pop().expect("there are more");
-    // The read of the one that is next; and a look of each of the others, and one at the entries that it watches then.
+    // One read for the next holder; for each of the others a look, and one at the entries that it watches then.
     for (leaver, most) in [(first, 1), (last, 2 * u64::from(LIMIT) - 1)] {
         let before = quiet(&server.address(), &[]).await;
         leaver.release().await.unwrap().confirmed().unwrap();
@@ -205,42 +206,42 @@ async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
     }
 }
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many waiters keep the machine busy, so this test runs when no other does.
 mod alone {
     use super::*;
 
-    /// So many requests for each turn as with a single waiter: H67, H81.
+    /// As many requests for each turn as with a single waiter: H67, H81.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_turn_costs_the_same_with_one_waiter_and_with_a_thousand() {
         for waiters in [1, 10, 100, 1000] {
             let per_turn = queue_of(waiters).await;
-            // Into the queue, the read of one's own place, and the delete; two watches, for the one ahead and for one's own place, and the
-            // end of both. With many, who share watches, there is a look instead, at who has come near.
+            // A create, a read of the own place, and a delete; two watches, for the entry ahead and for the own one, and the end of both.
+            // Many waiters share watches, and each has a look instead, at the entries that have come near.
             assert!(per_turn <= 700, "{per_turn}/100 requests for a turn among {waiters}");
         }
     }
 }
 
-/// Lets so many stand in a queue, and each have the lock in turn. Gives what that cost for each, in hundredths of a request.
+/// Lets this many waiters queue and each hold the lock in turn. Returns the cost of each, in hundredths of a request.
 async fn queue_of(waiters: u64) -> u64 {
     let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take("job", &told()).await;
-    // It has its lease and its stream before anything is counted.
+    // The client gets its lease and its stream before the count begins.
     let warm = other.waiting("job", &told(), 2).await;
     warm.abort();
     holder.await_queue("job", 1).await;
 
     let before = quiet(&server.address(), &[]).await;
     let mut granted = JoinSet::new();
-    // Each step on the way to a turn has its limit here; a wait has none, for that of the first would count how long all the others
-    // take.
+    // Each step of this test has a time limit. The waits have none, because the wait of the first would include the time that all the
+    // others take to queue.
     let lock = other.mutex("job").with_options(told().wait(Duration::MAX));
     let mut counts = 0;
     for place in 1..=waiters {
         let lock = lock.clone();
         granted.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
-        // A few at a time: what a crowd costs that comes at once is not what is counted.
+        // A few at a time, because this does not count the cost of a crowd that comes at once.
         let most = if place == waiters { 0 } else { 10 };
         within("a place in the queue", LATE, async {
             loop {
@@ -256,8 +257,8 @@ async fn queue_of(waiters: u64) -> u64 {
         })
         .await;
     }
-    // An entry in the queue may have to look once more: if the lock is left before those ahead are watched. Each
-    // watches its own place; and the first, who holds the lock.
+    // If the lock were released before the entries ahead are watched, a waiter would have to look once more. So wait for the watches: one
+    // for each waiter's own entry, and one for the holder.
     eventually("a watch for each place", LATE, || async {
         since(&server, &before).await.get("Watch/Watch").is_some_and(|sent| *sent > waiters)
     })
@@ -272,6 +273,6 @@ async fn queue_of(waiters: u64) -> u64 {
     quiet(&server.address(), &[]).await;
     let all = since(&server, &before).await;
     println!("{waiters} waiters: {joined:?} when all stood in the queue, {all:?} in all");
-    // Each count says hello first; and the release of the holder is nobody's turn.
+    // Each count also sends a greeting, and the release of the first holder belongs to no turn.
     (all.values().sum::<u64>() - 1 - 2 * counts) * 100 / waiters
 }

@@ -1,4 +1,4 @@
-//! Many clients that come at once, and connections that die without a word. E1, H75; PR14, PR17.
+//! Many clients that come at once, and connections that die silently. E1, H75; PR14, PR17.
 
 mod common;
 mod server;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 const NAME: &str = "job";
 
-/// What was asked, in transactions and reads.
+/// The number of requests, counting transactions and reads.
 async fn reads_and_writes(server: &TestServer) -> u64 {
     reads_and_writes_at(&server.address()).await
 }
@@ -27,7 +27,7 @@ async fn reads_and_writes_at(address: &str) -> u64 {
     asked.iter().filter(|(method, _)| method.starts_with("KV/")).map(|(_, count)| count).sum()
 }
 
-/// By a look that shows only the nearest, because somebody between has left; and by looks that show nothing new.
+/// By a look that shows only the nearest entries, because an entry in between has left; and by looks that show nothing new.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_behind_many_is_told_of_the_first_however_it_looks() {
     const MANY: usize = 12;
@@ -40,7 +40,7 @@ async fn a_waiter_behind_many_is_told_of_the_first_however_it_looks() {
     }
     let often = Duration::from_millis(50);
     for leaves in [false, true] {
-        // So long that it is seen while it waits.
+        // Long enough for the test to see it wait.
         let brief = options().ttl(HOUR).look_again(often, often).wait(often * 60);
         let lock = client.mutex(NAME).with_options(brief);
         let last = tokio::spawn(async move { lock.acquire().await.map(drop) });
@@ -56,7 +56,7 @@ async fn a_waiter_behind_many_is_told_of_the_first_however_it_looks() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The others wait here, where it costs nothing, and not at the server until their time limits are over.
+/// The others wait in this process, where waiting costs nothing, and not at the server until their time limits are over.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_crowd_only_a_few_have_asked_before_the_first_is_answered() {
     const CROWD: usize = 200;
@@ -94,8 +94,8 @@ async fn of_a_crowd_only_a_few_have_asked_before_the_first_is_answered() {
     }
 }
 
-/// Nobody says that the connection is dead, and every waiter depends on it. That is noticed, and then the waiters look again
-/// (PR14), over a new one: before, they would not have looked for long.
+/// The connection on which all waiters depend dies without an error. The client notices that, and the waiters look again (PR14) over a new
+/// connection, long before they would have looked by themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_dies_in_silence_is_noticed() {
     println!("noticed after {:?}", noticed(Duration::ZERO).await);
@@ -105,17 +105,17 @@ async fn a_connection_that_dies_in_silence_is_noticed() {
 #[ignore = "nightly: an absolute time"]
 async fn a_connection_that_dies_in_silence_is_noticed_in_two_seconds() {
     let mut tries = JoinSet::new();
-    // Whenever it happens between two signs of life.
+    // At any time between two requests for progress.
     for offset in [0, 300, 600] {
         tries.spawn(noticed(Duration::from_millis(1000 + offset)));
     }
     let noticed = tries.join_all().await;
     println!("noticed after {noticed:?}");
-    // Half a second more for what a busy machine takes.
+    // Half a second more for a busy machine.
     assert!(noticed.iter().all(|noticed| *noticed < Duration::from_millis(2500)), "{noticed:?}");
 }
 
-/// How long it takes until somebody has a lock that is free, who waited for it over a connection that died before.
+/// How long a waiter takes to get a free lock if the connection over which it waited has died before.
 async fn noticed(after: Duration) -> Duration {
     let server = TestServer::start("case").await;
     let direct = format!("etcd://{}/case", server.address());
@@ -133,16 +133,16 @@ async fn noticed(after: Duration) -> Duration {
     noticed
 }
 
-/// PR17: an entry that has to ask where it stands finds also those that came behind it, and must not wait for them.
+/// PR17: an entry that has to ask for its place also sees the entries that came behind it, and must not wait for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_never_told_its_place_does_not_wait_for_those_behind_it() {
     let server = TestServer::start("case").await;
     let holder = Client::new(&format!("etcd://{}/case", server.address()));
     let server = server.behind_proxy();
-    // Time enough for its first try to be answered, and for one more to come behind it before it asks again.
+    // Enough time for an answer to its try, and for another entry to come behind it before it asks again.
     let far = Client::new(&format!("etcd://{}/case?command_timeout=2s", server.address()));
     let guard = holder.take(NAME, &told()).await;
-    // It is connected, and knows that somebody is there: its next request takes a place.
+    // Now it is connected, and knows that the queue is contended: its next request takes a place.
     let lock = far.mutex(NAME).with_options(told().outage(Outage::Wait));
     assert!(lock.try_acquire().await.unwrap().is_none());
     server.proxy().order(Links::Open, Way::Replies, &Flow::Lose);
@@ -158,19 +158,19 @@ async fn a_waiter_never_told_its_place_does_not_wait_for_those_behind_it() {
     last.release().await.unwrap().confirmed().unwrap();
 }
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many clients keep the machine busy, so these tests run when no other does.
 mod alone {
     use super::*;
 
-    /// etcd answers one request at a time, and to look at a queue takes it the longer the more stand there. So the last of a
-    /// crowd was answered after its time limit, asked again, and made the crowd larger.
+    /// etcd answers one request at a time, and a look at a queue takes longer the longer the queue is. Without a limit, the last of
+    /// a crowd would be answered after its time limit, ask again, and so make the crowd larger.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_thousand_who_come_at_once_are_all_served_in_order() {
         const CROWD: u64 = 1000;
         let server = TestServer::start("case").await;
         let url = format!("etcd://{}/case?heartbeat=1h", server.address());
         let (holder, other) = (Client::new(&url), Client::new(&url));
-        // Nobody looks again without being told to: what is counted does not depend on how long it takes.
+        // No waiter looks again without a hint, so the count does not depend on how long the test takes.
         let guard = holder.take(NAME, &told()).await;
         let before = reads_and_writes(&server).await;
         let tokens = Arc::new(Mutex::new(Vec::new()));
@@ -190,7 +190,7 @@ mod alone {
         };
         within("a thousand who come at once", LATE * 3, joined).await;
         let joined = reads_and_writes(&server).await - before;
-        // Into the queue, once or twice, and a look at those who are watched: nobody asked again because an answer was late.
+        // A create, once or twice, and a look at the watched entries: no client asked again because an answer was late.
         let most = CROWD * 7 / 2;
         assert!(joined <= most, "{joined} requests to join");
 
@@ -202,13 +202,13 @@ mod alone {
         }
         assert!(tokens.lock().unwrap().is_sorted(), "served out of order");
         let handed = reads_and_writes(&server).await - before;
-        // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
+        // The delete, a look when only the holder is ahead, and looks that were still due from before.
         let most = CROWD * 7 / 2;
         assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
     }
 
-    /// What is sent beside a request that is late makes a slow cluster slower; and so does what has to be asked again because a create
-    /// that may arrive twice was left.
+    /// A request that is sent a second time because its answer is late makes a slow cluster slower. So do the requests that follow when a
+    /// create that may arrive twice was given up.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_cluster_that_answers_late_is_asked_little_more() {
         const CROWD: u64 = 200;
@@ -228,7 +228,7 @@ mod alone {
             all
         };
         let before = asked().await;
-        // Just longer than it takes until something is sent beside.
+        // Just longer than it takes until a request is sent a second time.
         for i in 0..3 {
             cluster.front(i).order(Links::All, Way::Replies, &Flow::Delay(Duration::from_millis(700)));
         }
@@ -257,7 +257,7 @@ mod alone {
         assert!(asked.values().sum::<u64>() <= most, "{asked:?} for {CROWD} times {ROUNDS}");
     }
 
-    /// Each would look at its queue, and to look at one of that length takes etcd the longer the more stand there.
+    /// Otherwise each waiter would look at the queue, and a look takes etcd longer the longer the queue is.
     #[tokio::test(flavor = "multi_thread")]
     async fn five_thousand_who_wait_keep_their_places_when_their_stream_breaks() {
         const CROWD: usize = 5000;
@@ -295,7 +295,7 @@ mod alone {
         assert!(second.is_held());
         assert_eq!(entries().await, places[2..], "somebody has lost its place");
         let asked = reads_and_writes_at(&direct).await - before;
-        // A look at all, a hundred in each transaction; the two releases and what the connections and this case ask.
+        // A look at all entries, a hundred in each transaction; the two releases, and the requests of the connections and of this test.
         let most = CROWD as u64 / 100 + 50;
         assert!(asked <= most, "{asked} requests for {CROWD} who wait");
         crowd.abort_all();

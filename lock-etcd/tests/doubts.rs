@@ -1,4 +1,4 @@
-//! Requests to create an entry that arrive after their answer was given up: they were sent to two members, and answered by one. PR08.
+//! Creates that were sent to two members and answered by one, and that arrive at the other one later. PR08.
 
 mod common;
 mod server;
@@ -13,7 +13,7 @@ use server::{TestServer, answered};
 
 const NAME: &str = "job";
 
-/// A server that one client takes for two members.
+/// One server that its client takes for two members.
 struct TwoWays {
     server: TestServer,
     ways: [Proxy; 2],
@@ -25,33 +25,33 @@ impl TwoWays {
         let server = TestServer::start("case").await;
         let ways = [(); 2].map(|()| Proxy::start(server.address().parse().unwrap(), |_| true));
         let (one, other) = (ways[0].address(), ways[1].address());
-        // What is not answered is sent again after a third of that: even where the machine stands still for three seconds, not before the
-        // first request has been detained as a whole, which takes half a second.
+        // A request that is not answered is sent again after a third of the command timeout. That is after all of the first request is held
+        // at the gate, which takes half a second, even if the machine pauses for three seconds.
         let client = Client::new(&format!("etcd://{one},{other}/case?command_timeout=12s&heartbeat=1h"));
-        // A member that is slow to answer is not what a client stays with.
+        // The client would not stay with a member that is slow to answer.
         ways[1].newcomers(Newcomers::Refuse);
-        // Connects, and has a lease from now on.
+        // This connects, and gets a lease.
         client.take("first", &told()).await.release().await.unwrap().confirmed().unwrap();
         ways[1].newcomers(Newcomers::Serve);
         Self { server, ways, client }
     }
 
-    /// What is asked goes the first way, where it is kept until the gate opens, and then the other way, where it is answered.
+    /// The request is sent the first way, where it is held until the gate opens, and then the other way, where it is answered.
     async fn detained<T>(&self, asking: impl Future<Output = T>) -> (T, Gate) {
         let (way, gate) = (&self.ways[0], Gate::new());
         way.order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
         let detained = async {
             soon("a request at the gate", gate.reached()).await;
-            // All of it is on its way when this is over, and not sent again yet.
+            // After this, all of the request is in flight, and it is not sent again yet.
             tokio::time::sleep(Duration::from_millis(500)).await;
-            // That its sender has an answer is lost on the way.
+            // The server must not learn that the client has an answer and cancels this request.
             way.order(Links::Open, Way::Requests, &Flow::Lose);
         };
         let (answer, ()) = tokio::join!(soon("an answer", asking), detained);
         (answer, gate)
     }
 
-    /// Lets it arrive, and waits until it is carried out or refused.
+    /// Lets the held request arrive, and waits until it is carried out or refused.
     async fn let_in(&self, late: &Gate) {
         let direct = self.server.address();
         let txns = async || answered(&direct, "KV/Txn").await;
@@ -60,7 +60,7 @@ impl TwoWays {
         audit::eventually("the late create", LATE, || async { txns().await > before }).await;
     }
 
-    /// How many stand in the queue.
+    /// The number of entries in the queue.
     async fn standing(&self) -> u64 {
         self.server.admin().count(&name(NAME)).await
     }
@@ -74,7 +74,7 @@ impl TwoWays {
     }
 }
 
-/// Its lock was held and released meanwhile, and nobody would ever take it out of the queue again.
+/// The lock was held and released in the meantime, and no client would ever remove this entry from the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_that_arrives_after_the_release_creates_nothing() {
     let two = TwoWays::start().await;
@@ -84,12 +84,12 @@ async fn a_create_that_arrives_after_the_release_creates_nothing() {
     assert_eq!((two.standing().await, two.tombstones().await.len()), (0, 1));
     two.let_in(&late).await;
     assert_eq!(two.standing().await, 0, "an entry that had left came back");
-    // The next entry with the same tombstone is created all the same.
+    // The next entry with the same tombstone can still be created.
     two.client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
     assert_eq!(two.tombstones().await.len(), 1);
 }
 
-/// Nobody leaves for one that only tried, or that may not stand there: the store has answered that it does not.
+/// No leave follows for an entry that only tried, or that was refused: the store has answered that it is not in the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
     let options = told();
@@ -111,8 +111,8 @@ async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
     }
 }
 
-/// Without space no tombstone can be put. Nor can anything else, so the lock is free at once; but until the tombstone is set nobody says
-/// that it stays so.
+/// Without space, neither a tombstone nor anything else can be put. So the lock is free at once, but the release is not confirmed until
+/// the tombstone is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later() {
     let two = TwoWays::start().await;
@@ -128,7 +128,7 @@ async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later(
     two.client.assert_free(NAME).await;
 }
 
-/// What was sent before the tombstone was set would pass, if the session went on with it as it was at first.
+/// If the session continued with a deleted tombstone, a create that was sent before the tombstone was set would succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_when_one_of_its_tombstones_is_deleted_by_hand() {
     let two = TwoWays::start().await;

@@ -1,4 +1,4 @@
-//! Servers that say what no etcd says.
+//! Servers that answer as no etcd does.
 
 mod common;
 mod server;
@@ -32,13 +32,13 @@ const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 /// The connection that a call came on, and how to answer it.
 type Asked = (usize, Request<RecvStream>, SendResponse<Bytes>);
 
-/// A message of gRPC: a flag, a length, and so many bytes.
+/// A message of gRPC: a flag, a length, and that many bytes.
 fn message(body: &[u8]) -> Bytes {
     let len = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&[0][..], &len[..], body].concat().into()
 }
 
-/// The answer of a member that has a leader: its version is field 2, the leader 4, and what it has to complain about 8.
+/// The status of a member that has a leader: its version is field 2, the leader field 4, and the errors field 8.
 fn status(version: &str, error: &str) -> Bytes {
     message(&[text(2, version), vec![4 << 3, 1], text(8, error)].concat())
 }
@@ -49,7 +49,7 @@ fn text(field: u8, text: &str) -> Vec<u8> {
     [&head[..], text.as_bytes()].concat()
 }
 
-/// A server that says this of itself. What else it is asked comes out here.
+/// A server with this status. The receiver gets all other calls.
 async fn fake(says: Bytes) -> (SocketAddr, UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, (sender, asked)) = (listener.local_addr().unwrap(), unbounded_channel());
@@ -69,7 +69,7 @@ async fn serve(stream: TcpStream, number: usize, says: Bytes, sender: UnboundedS
         if request.uri().path() == STATUS {
             answer(&mut respond, says.clone());
         } else {
-            // A test that is over needs no more of them.
+            // A test that is over does not receive further calls.
             let _ = sender.send((number, request, respond));
         }
     }
@@ -88,7 +88,7 @@ fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
     respond.send_response(head, false).unwrap()
 }
 
-/// None of it is read, let alone kept: it could be endless.
+/// The client does not read it, because it could be endless.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_too_large_is_refused_and_its_connection_given_up() {
     const ANNOUNCED: u32 = 65 << 20;
@@ -115,7 +115,7 @@ async fn an_answer_that_is_too_large_is_refused_and_its_connection_given_up() {
     let error = asking.await.unwrap();
     assert_eq!(*kind(&error), BackendErrorKind::Protocol, "{error:?}");
     assert!(format!("{error:?}").contains("was not read"), "{error:?}");
-    // It is asked for less, and then for less again.
+    // The client asks for less, and then for even less.
     assert!(connections.len() > 1, "{connections:?}");
     let asked = connections.len();
     connections.sort_unstable();
@@ -132,7 +132,7 @@ async fn what_a_server_says_of_itself_is_shown_as_text_and_not_at_length() {
     let refused = soon("an answer", Etcd::connect(config, &Keeper::start().unwrap())).await;
     let Err(ConnectError::Store(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(*error.kind(), BackendErrorKind::Unsupported);
-    // Where it is, and what to do, once.
+    // The message has the address and the advice once.
     let explained = error.explained().to_string();
     assert!(explained.contains(&format!("etcd://{address}/case/: version 3.3.1")), "{explained}");
     assert!(explained.ends_with("is too old: use 3.4.42 or later)"), "{explained}");
@@ -149,23 +149,23 @@ async fn what_a_server_says_of_itself_is_shown_as_text_and_not_at_length() {
     }
 }
 
-/// Where that had no limit, no waiter had a stream any more.
+/// Without a time limit for the renewal, no waiter would get a stream any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_whose_token_is_not_renewed_in_time_is_given_up() {
     let (address, mut asked) = fake(status("3.7.3", "")).await;
     let url = format!("etcd://app:secret@{address}/case?heartbeat=1h&command_timeout=500ms");
     let client = Client::new(&url);
-    // With the stream on which they are told.
+    // With the stream that carries their hints.
     let _alarms = client.backend.alarms();
     let (mut known, mut unanswered, mut watched) = (BTreeSet::new(), Vec::new(), Vec::new());
     let mut open = Vec::new();
-    // The watch with this number is canceled, and why.
+    // Cancels the watch with this number, with a reason.
     let canceled = [&[2 << 3, 1, 4 << 3, 1][..], &text(6, "etcdserver: invalid auth token")].concat();
     let streams = async {
         while watched.len() < 2 {
             let (connection, call, mut respond) = asked.recv().await.unwrap();
             match call.uri().path() {
-                // Once, when the connection is opened.
+                // Once, for the connection itself.
                 AUTHENTICATE if known.insert(connection) => answer(&mut respond, message(&text(2, "token"))),
                 WATCH => {
                     let mut stream = begin(&mut respond);

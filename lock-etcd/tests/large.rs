@@ -1,4 +1,4 @@
-//! Queues whose answers are larger than what the client of etcd reads if it is not told otherwise.
+//! Queues whose answers are larger than the default limit of the etcd client.
 
 mod common;
 mod server;
@@ -7,11 +7,11 @@ use common::{Client, name, options, soon, told};
 use lock_core::DistributedLock;
 use server::TestServer;
 
-/// They keep the machine busy for a while.
+/// These tests keep the machine busy for a while.
 mod alone {
     use super::*;
 
-    /// Those ahead are more than one answer shows, and their keys more bytes than the client reads by itself.
+    /// There are more entries ahead than one answer shows, and their keys have more bytes than the client reads by default.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_semaphore_admits_as_many_as_its_limit_however_many_these_are() {
         const THERE: usize = 17_000;
@@ -39,11 +39,11 @@ mod alone {
         assert_eq!(server.admin().count(&name(&lock)).await, THERE as u64, "nobody is left behind");
     }
 
-    /// A page of the longest names is more, too.
+    /// A page of the longest names exceeds the default limit, too.
     #[tokio::test(flavor = "multi_thread")]
     async fn operators_see_queues_of_the_longest_names() {
         const THERE: usize = 1_100;
-        // In a key it takes three bytes for each.
+        // In a key, each of these characters takes three bytes.
         let lock = "/".repeat(4096);
         let server = TestServer::start("case").await;
         server.admin().put_entries(&name(&lock), "m", THERE).await;

@@ -1,4 +1,4 @@
-//! What operators do to a server while locks are held and waited for. H11, H59, H74, H94; E9, E14, F13.
+//! Actions of operators on a server while clients hold locks and wait for them. H11, H59, H74, H94; E9, E14, F13.
 
 mod common;
 mod server;
@@ -19,19 +19,19 @@ use server::{Admin, TestServer, quiet, requests};
 
 const NAME: &str = "job";
 
-/// As long as a server takes at the most to answer on a busy machine, and its stream to give a sign of life: nothing here is about how soon
-/// that is given up, and what is counted would be asked again.
+/// With the longest time limits that a server needs to answer on a busy machine, and its stream to show progress. None of these tests is
+/// about these limits, and a request that is repeated after its limit would be counted twice.
 fn url(server: &TestServer) -> String {
     format!("etcd://{}/case?command_timeout=2s&connect_timeout=2s&heartbeat=2s", server.address())
 }
 
-/// The only member is asked how it is, over the same connection, and nothing is sent twice to who may only be slow.
+/// The client asks the only member for its status, over the same connection, and sends no request twice to a member that may only be slow.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_on_which_a_request_is_not_answered_is_tested() {
     let server = TestServer::start("case").await;
     let direct = server.address();
     let server = server.behind_proxy();
-    // Nothing else is asked meanwhile.
+    // The client sends no other requests in the meantime.
     let client = Client::new(&format!("etcd://{}/case?command_timeout=6s&heartbeat=1h", server.address()));
     let guard = client.take(NAME, &told()).await;
     let (before, opened) = (requests(&direct).await, server.proxy().opened());
@@ -56,7 +56,7 @@ async fn a_connection_on_which_a_request_is_not_answered_is_tested() {
     release.await.unwrap().unwrap().confirmed().unwrap();
 }
 
-/// A watch that named a revision would be refused, or ended: this one begins now. E14, H74.
+/// A watch from a past revision would be refused or ended. The client's watches begin at the present. E14, H74.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compaction_while_somebody_waits_is_not_noticed() {
     let server = TestServer::start("case").await;
@@ -68,7 +68,7 @@ async fn a_compaction_while_somebody_waits_is_not_noticed() {
     for _ in 0..3 {
         server.admin().compact().await;
     }
-    // The stream goes on: each time it is asked for a sign of life, it has given the last one.
+    // The stream continues: each request for progress shows that the one before was answered.
     let signs = async || requests(&server.address()).await["Watch/Watch"];
     let begun = signs().await;
     let goes_on = async {
@@ -85,7 +85,7 @@ async fn a_compaction_while_somebody_waits_is_not_noticed() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// What it has missed meanwhile is forgotten before it can ask for it: H74.
+/// The compaction removes the events that the waiter missed before it can ask for them: H74.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_was_cut_off_during_a_release_and_a_compaction_is_granted() {
     let server = TestServer::start("case").await;
@@ -119,7 +119,7 @@ async fn a_waiter_whose_stream_has_gone_silent_is_granted() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// PR18: without a word to the client, and long before it is due to renew.
+/// PR18: the client is not informed, and its next renewal is far away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
     let server = TestServer::start("case").await;
@@ -134,11 +134,11 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
     assert!(matches!(guard.release().await, Err(lock_core::Error::Lost { .. })));
     assert!(next.is_held(), "H24: the late release took another's lock");
     next.release().await.unwrap().confirmed().unwrap();
-    // The client has a lease again, and goes on.
+    // The client has a lease again, and continues.
     holder.assert_free(NAME).await;
 }
 
-/// `Etcd::held`, as a transaction of the user compares it: the key and revision of this life of the lock, and none once it is released.
+/// `Etcd::held` as a user's transaction compares it: the key and the revision of this life of the lock, and `None` once it is released.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_to_compare_is_that_of_a_held_lock_and_none_after_its_release() {
     let server = TestServer::start("case").await;
@@ -159,8 +159,8 @@ async fn the_key_to_compare_is_that_of_a_held_lock_and_none_after_its_release() 
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// H10, H11: etcd's own lock grants such a waiter a key that is not there, or lets it wait for ever (etcd #9921, #19597).
-/// PR26: and under a new lease it is a new entry.
+/// H10, H11: etcd's own lock grants such a waiter a key that does not exist, or lets it wait for ever (etcd #9921, #19597).
+/// PR26: with a new lease, the waiter is a new entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_lease_an_operator_revokes_stands_in_the_queue_again() {
     let server = TestServer::start("case").await;
@@ -185,7 +185,7 @@ async fn a_waiter_whose_lease_an_operator_revokes_stands_in_the_queue_again() {
     other.assert_free(NAME).await;
 }
 
-/// Everybody loses everything at once, and goes on.
+/// All clients lose all their locks at once, and continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_leases_can_be_revoked_at_once() {
     let server = TestServer::start("case").await;
@@ -203,8 +203,8 @@ async fn all_leases_can_be_revoked_at_once() {
     clients[1].assert_free(NAME).await;
 }
 
-/// What one transaction deletes is told by each watch for itself, in no order: a waiter may hear that the one ahead has left before it
-/// hears that its own entry has gone with it.
+/// Each watch reports the deletes of one transaction by itself, in no order: a waiter may learn that the entry ahead has left before it
+/// learns that its own entry was deleted with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
     const ROUNDS: usize = 16;
@@ -219,7 +219,7 @@ async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
         let lock = format!("job {round}");
         let guard = both.take(&lock, &told()).await;
         let mut waiters = vec![both.waiting(&lock, &told(), 2).await, other.waiting(&lock, &told(), 3).await];
-        // All that they watch is there.
+        // Now all their watches exist.
         quiet(&server.address(), &[]).await;
         if round % 2 == 0 {
             let keys = server.admin().keys(&name(&lock)).await;
@@ -228,7 +228,7 @@ async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
         } else {
             server.admin().delete(&name(&lock)).await;
         }
-        // A waiter that was told that it is the holder would not stand in the queue again.
+        // A waiter that believed that it is the holder would not enter the queue again.
         both.await_queue(&lock, 2).await;
         for standing in [2, 1] {
             let (next, _, rest) = soon("the first in the queue", select_all(waiters)).await;
@@ -241,18 +241,18 @@ async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
     }
 }
 
-/// The server takes no more data: what is held is kept, and can be released; what is new is refused. H94.
+/// The server accepts no more data: held locks are kept, and can be released; new ones are refused. H94.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     let server = TestServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let ttl = Duration::from_secs(6);
     let guard = holder.take(NAME, &options().ttl(ttl)).await;
-    // A client that has its lease already, and one that has none.
+    // A client that already has its lease, and a client without one.
     other.assert_free("before").await;
     let fresh = Client::new(&url(&server));
     server.fill().await.unwrap();
-    // Kept by a renewal, and not because its lease has not ended yet.
+    // By now it is kept by a renewal, and not because its lease has not ended yet.
     let deadline = || Instant::now() + guard.remaining();
     let full = deadline();
     let renewed = async {
@@ -272,13 +272,13 @@ async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     other.assert_free("new").await;
 }
 
-/// Its figures are times: nothing else may want the cores. The gate runs two crowds at once, so it is for the night, which runs what is
-/// ignored one at a time.
+/// This test measures times, so nothing else may use the cores. The gate runs two such programs at once, so this is for the nightly run,
+/// which runs ignored tests one at a time.
 mod alone {
     use super::*;
 
-    /// E14: what watches from a revision that has passed is up to 100 ms late, as other clients of etcd are, and as one is here. In
-    /// between somebody writes all the time.
+    /// E14: events for a watch from a past revision come up to 100 ms late, as for other clients of etcd, and for one in this test, while
+    /// another client writes all the time.
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "nightly: a ratio of times"]
     async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
@@ -308,18 +308,18 @@ mod alone {
         noise.abort();
         ours.sort();
         theirs.sort();
-        // It is 2 ms to 90 ms. Beside other tests each of ours waits for a core three times, at the release, the event and the read, and was
-        // seen to take 20 ms to 30 ms.
+        // They take 2 ms and 90 ms. Beside other tests, each hand-off of ours waits for a core three times, at the release, the event and
+        // the read, and was seen to take 20 ms to 30 ms.
         let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
         assert!(ours * 3 < theirs * 2, "a hand-over takes {ours:?}, and a late watcher waits for {theirs:?}");
     }
 }
 
-/// How long it takes until somebody is told of a delete who has put a key, and watches it from then on.
+/// How long a client that has put a key, and watches it from then on, takes to learn of its delete.
 async fn told_of_a_delete(client: &mut etcd_client::Client) -> Duration {
     let put = client.put("peer", "", None).await.unwrap();
     let since = put.header().expect("an answer has a header").revision() + 1;
-    // Something happens before it can watch.
+    // Another write happens before the watch begins.
     client.put("noise", "", None).await.unwrap();
     let from = WatchOptions::new().with_start_revision(since);
     let mut watch = client.watch("peer", Some(from)).await.unwrap();
@@ -329,7 +329,7 @@ async fn told_of_a_delete(client: &mut etcd_client::Client) -> Duration {
     deleted.elapsed()
 }
 
-/// Ends the lease of one in the queue.
+/// Revokes the lease of one entry in the queue.
 async fn revoke(admin: &Admin, place: usize) {
     let lease = admin.keys(&name(NAME)).await[place].lease();
     assert_ne!(lease, 0, "an entry without a lease would outlive its client");

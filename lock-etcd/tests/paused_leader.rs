@@ -1,5 +1,5 @@
-//! Whether a cluster revokes leases that are alive when a leader that was paused resumes. With the client of etcd alone: no lock, and no
-//! code of this library, has a part in it. What is known stands in docs/backends/etcd.md.
+//! Tests whether a cluster revokes leases that are alive when a leader that was paused resumes. It uses only the etcd client: no lock,
+//! and no code of this library, takes part. docs/backends/etcd.md says what is known.
 
 mod server;
 
@@ -14,24 +14,24 @@ use etcd_client::{Client, EventType, PutOptions, WatchOptions, WatchStream};
 use server::Cluster;
 use tokio::task::JoinSet;
 
-/// In seconds. A leader that stood still for less than its leases had left then finds none that is over.
+/// In seconds. A leader that was paused for less than the rest of its leases finds none that has ended.
 const TTL: i64 = 3;
 const LEASE: Duration = Duration::from_secs(TTL.unsigned_abs());
 const STANDSTILL: Duration = Duration::from_secs(5);
 
 const LEASES: usize = 20;
 
-/// Between two proofs of a lease.
+/// The time between two keep-alives of a lease.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// When the last keep-alive of each key's lease that was answered was sent.
+/// When the last answered keep-alive of each key's lease was sent.
 type Proofs = Arc<Mutex<HashMap<String, Instant>>>;
 
-/// The versions that are known to do it: from the first on, and before the second.
+/// The versions that are known to do it: from the first one on, and before the second one.
 const KNOWN: [([u32; 3], [u32; 3]); 4] =
     [([0, 0, 0], [3, 4, 31]), ([3, 5, 0], [3, 5, 22]), ([3, 6, 9], [3, 6, 10]), ([3, 7, 3], [3, 7, 4])];
 
-/// As many rounds as `ROUNDS` says. It is seen in some of them, so that none in a few says little.
+/// `ROUNDS` sets the number of rounds. The bug appears in some of them, so none in only a few rounds shows little.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: it is about etcd itself, and takes minutes"]
 async fn a_lease_with_answered_keep_alives_outlives_a_leader_that_stood_still() {
@@ -56,10 +56,10 @@ async fn a_lease_with_answered_keep_alives_outlives_a_leader_that_stood_still() 
     );
 }
 
-/// The leader stands still while another one is elected, and goes on. The keys that were deleted while their leases had time left.
+/// Pauses the leader while another one is elected, and resumes it. Returns the keys that were deleted while their leases had time left.
 async fn revoked_in_a_round(cluster: &Cluster) -> Vec<String> {
     let leader = cluster.leader().await;
-    // By a member that does not lead, and never stands still.
+    // Through a member that is not the leader, and is never paused.
     let addresses = cluster.addresses((leader + 1) % 3);
     let address = addresses.split(',').next().expect("a cluster has members");
     let mut client = Client::connect([address], None).await.expect("the server lets us in");
@@ -85,12 +85,12 @@ async fn revoked_in_a_round(cluster: &Cluster) -> Vec<String> {
     revoked.lock().unwrap().clone()
 }
 
-/// Asks for one proof after the other.
+/// Sends one keep-alive after the other.
 async fn keep_alive(client: Client, lease: i64, key: String, proofs: Proofs) {
     loop {
         let sent = Instant::now();
         let mut leases = client.lease_client();
-        // While there is no leader nobody answers.
+        // While there is no leader, no member answers.
         if let Ok(Ok(_)) = tokio::time::timeout(LEASE / 3, leases.keep_alive(lease)).await {
             proofs.lock().unwrap().insert(key.clone(), sent);
         }
@@ -98,8 +98,8 @@ async fn keep_alive(client: Client, lease: i64, key: String, proofs: Proofs) {
     }
 }
 
-/// Takes note of what is deleted too early. A lease lives for its ttl from when its last answered keep-alive was sent, or longer: that
-/// the word of its end comes late makes it look older than it was.
+/// Records keys that are deleted too early. A lease lives at least for its ttl from the sending of its last answered keep-alive. If the
+/// event of the delete comes late, the lease seems older than it was.
 async fn hear(mut events: WatchStream, proofs: Proofs, revoked: Arc<Mutex<Vec<String>>>) {
     while let Ok(Some(response)) = events.message().await {
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! The leases under which locks stand, and what the server keeps of a client. E5a, E5c, E5d, E6, E7, E8, E13; H78.
+//! The leases that keep locks alive, and what the server keeps for a client. E5a, E5c, E5d, E6, E7, E8, E13; H78.
 
 mod common;
 mod server;
@@ -19,7 +19,7 @@ fn url(server: &TestServer) -> String {
     format!("etcd://{}/case", server.address())
 }
 
-/// E5a, H78, F2: the lock of the server itself is named by the lease, so that two tasks that share one both have it.
+/// E5a, H78, F2: etcd's own lock is identified by the lease, so two tasks that share a lease both hold the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_that_share_a_lease_exclude_each_other() {
     let server = TestServer::start("case").await;
@@ -36,7 +36,7 @@ async fn two_tasks_that_share_a_lease_exclude_each_other() {
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// E5d: its lease lives on with the others under it, so that nothing else would ever take it out of the queue.
+/// E5d: the waiter's lease lives on with the other entries under it, so nothing else would ever remove it from the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
     let server = TestServer::start("case").await;
@@ -59,8 +59,8 @@ async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// H24: a release does not say whose the key is. The one that is on its way here was sent again by the keeper and answered
-/// long ago when it arrives.
+/// H24: a release does not check whose key it is. When the one that is in flight here arrives, the keeper has long sent it again, and was
+/// answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     let server = TestServer::start("case").await;
@@ -74,9 +74,9 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     let gate = Gate::new();
     server.proxy().order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
     let release = tokio::spawn(guard.release());
-    // It is on its way when this is over, and not given up yet.
+    // After this, the request is in flight, and not given up yet.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // That its sender gave it up is lost on the way.
+    // The server must not learn that the client gives it up.
     server.proxy().order(Links::Open, Way::Requests, &Flow::Lose);
     let unconfirmed = soon("an answer", release).await.unwrap();
     assert!(matches!(unconfirmed, Ok(Released::Pending { .. })), "{unconfirmed:?}");
@@ -95,8 +95,8 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     client.assert_free(NAME).await;
 }
 
-/// The answer to a create is on its way while its session ends, and with it the entry: the end of a session is told to those
-/// who have been admitted, and nobody else would tell this one before its first renewal.
+/// The answer to a create is in flight while its session ends, and with it the entry. Only entries that are already admitted learn of the
+/// end of a session, so nothing else would tell this one before its first renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
     let server = TestServer::start("case").await;
@@ -124,7 +124,7 @@ async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The cluster may be in the middle of something, and the next one is admitted meanwhile: so nobody is asked whether the lease is there.
+/// The cluster may be slow to answer while the next waiter is admitted, so the client does not ask whether the lease exists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {
     let server = TestServer::start("case").await;
@@ -133,7 +133,7 @@ async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {
     let client = Client::new(&format!("{}?command_timeout=60s&heartbeat=1h", url(&server)));
     let guard = client.take(NAME, &told()).await;
     let lease = server.admin().keys(&name(NAME)).await[0].lease();
-    // The stream is there by then, and what is watched on it.
+    // By then, the stream and its watches exist.
     audit::eventually("a stream", LATE, || async { watch_streams(&direct).await > 0 }).await;
     quiet(&direct, &["Watch/Watch"]).await;
     let gate = Gate::new();
@@ -157,7 +157,7 @@ async fn no_lease_has_more_than_a_thousand_locks() {
     for i in 0..LOCKS {
         let lock = format!("job {i}");
         guards.push(client.take(&lock, &long).await);
-        // Of those in the middle nothing can be learned.
+        // The locks in the middle show nothing.
         if !(10..990).contains(&i) {
             *leases.entry(server.admin().keys(&name(&lock)).await[0].lease()).or_insert(0) += 1;
         }
@@ -166,7 +166,7 @@ async fn no_lease_has_more_than_a_thousand_locks() {
     assert_eq!(counts, BTreeSet::from([10, 20]), "{leases:?}");
 }
 
-/// E5c, E7: etcd grants whole seconds, and more than was asked for; a lease whose id etcd chose would be unknown if its answer is lost.
+/// E5c, E7: etcd grants whole seconds, and more than requested; if etcd chose the id of a lease, a lost answer would leave it unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_shows_the_ttl_that_was_granted() {
     let server = TestServer::start("case").await;
@@ -181,7 +181,7 @@ async fn a_guard_shows_the_ttl_that_was_granted() {
     }
 }
 
-/// One that is shared is kept alive for the others under it: then such a lock would not end at its ttl.
+/// A shared lease is kept alive for the other entries under it, so such a lock would not end at its ttl.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     let server = TestServer::start("case").await;
@@ -203,7 +203,7 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     shared.release().await.unwrap().confirmed().unwrap();
 }
 
-/// A process may end as soon as its client is closed, and then nobody gives anything back.
+/// A process may end as soon as its client is closed, and then nothing revokes its leases.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_close_the_server_has_no_lease_of_its_client() {
     let server = TestServer::start("case").await;
@@ -216,42 +216,42 @@ async fn after_a_close_the_server_has_no_lease_of_its_client() {
     assert_eq!(server.admin().leases().await, 0);
 }
 
-/// Nobody else tries it again: one that was not answered would be there until it ends by itself.
+/// If a revoke that was not answered were not repeated, the session would exist until it expires.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_dropped_while_the_server_is_away_ends_when_it_is_back() {
     let server = TestServer::start("case").await.behind_proxy();
-    // Time enough to be answered at first, on a busy machine too.
+    // Enough time for the first answers, on a busy machine, too.
     let client = Client::new(&format!("{}?command_timeout=2s&heartbeat=1h", url(&server)));
     client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
     assert_eq!(server.admin().leases().await, 1);
     server.proxy().silence(Links::All);
     drop(client);
-    // The first try is given up after its time limit. If it is later than this on a busy machine, less is shown, and nothing goes wrong.
+    // The first attempt is given up after its time limit. If a busy machine is slower than this, the test shows less, but does not fail.
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.proxy().heal();
     audit::eventually("the end of the session", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
-/// It was given up when it was on its way, and makes the lease behind the revoke: nobody else knows of it.
+/// The grant was given up in flight, and creates the lease after the revoke. No other task knows of the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_that_arrives_after_a_close_leaves_no_lease_behind() {
     let server = TestServer::start("case").await;
     let direct = server.address();
     let grants = async || answered(&direct, "Lease/LeaseGrant").await;
     let server = server.behind_proxy();
-    // So long that the machine may stand still while the request is on its way, and it is not given up yet.
+    // So long that the machine may pause while the request is in flight without the request being given up.
     let client = Client::new(&format!("{}?command_timeout=6s&heartbeat=1h", url(&server)));
     client.take(NAME, &options()).await.release().await.unwrap().confirmed().unwrap();
     let before = grants().await;
     let gate = Gate::new();
     server.proxy().order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
-    // Another ttl, and so another lease.
+    // Another ttl needs another lease.
     let lock = client.mutex(NAME).with_options(told());
     let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
     soon("a request at the gate", gate.reached()).await;
-    // All of it is on its way when this is over, and not given up yet.
+    // After this, all of the request is in flight, and not given up yet.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // That its sender gave it up is lost on the way.
+    // The server must not learn that the client gives it up.
     server.proxy().order(Links::Open, Way::Requests, &Flow::Lose);
     soon("an answer", acquiring).await.unwrap().unwrap_err();
     client.locks.close(LATE).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_grant_that_arrives_after_a_close_leaves_no_lease_behind() {
     audit::eventually("the end of its lease", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
-/// A session that was given back is not there when its client is dropped.
+/// A private session that was given back is no longer in the pool when its client is dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
     let server = TestServer::start("case").await;
@@ -273,7 +273,7 @@ async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
     audit::eventually("the end of the leases", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
-/// Its lease has ended, nobody leaves for it, and no sweep finds it.
+/// The entry's lease has ended, no leave follows, and no sweep finds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
     let server = TestServer::start("case").await;
@@ -297,11 +297,11 @@ async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.
+/// E8: a stream for each waiter costs the server and the client seven times as much as a watch on an existing stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_waiters_of_a_client_share_one_stream() {
     let server = TestServer::start("case").await;
-    // No stream is given up because a busy machine was late with a sign of life.
+    // With this heartbeat, no stream is given up because a busy machine answers late.
     let url = format!("{}?heartbeat=1h", url(&server));
     let (holder, other) = (Client::new(&url), Client::new(&url));
     let mut guards = Vec::new();
@@ -319,7 +319,7 @@ async fn all_waiters_of_a_client_share_one_stream() {
         let granted = soon("the waiter", waiter).await.unwrap();
         granted.release().await.unwrap().confirmed().unwrap();
     }
-    // That of the holder's client, too.
+    // This includes the stream of the holder's client.
     let opened = watch_streams(&server.address()).await - before;
     assert!((1..=2).contains(&opened), "{opened} streams for two clients");
 }

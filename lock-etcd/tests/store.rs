@@ -1,4 +1,4 @@
-//! What the server itself does, that concerns locks: a version with faults shows them here.
+//! The behaviour of the server itself that affects locks. A version with known bugs fails here.
 
 mod common;
 mod server;
@@ -13,8 +13,8 @@ use common::{Client, options};
 use etcd_client::LockOptions;
 use server::TestServer;
 
-/// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5 it grants a
-/// key that is not there, and the next one gets the lock, too.
+/// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5, it grants a
+/// key that does not exist, and the next client gets the lock, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_servers_lock_service_grants_nothing_to_a_lease_that_has_ended() {
     let server = TestServer::start("case").await;
@@ -33,7 +33,7 @@ async fn the_servers_lock_service_grants_nothing_to_a_lease_that_has_ended() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     holder.unlock(held.key()).await.unwrap();
-    // It has ended, one way or the other, once the lock is free.
+    // Once the lock is free, the request has ended, one way or the other.
     let granted = tokio::time::timeout(Duration::from_secs(4), waiting).await;
     if let Ok(Ok(Ok(key))) = granted {
         let found = admin.get(key, None).await.unwrap().kvs().len();
@@ -50,7 +50,7 @@ async fn a_version_without_known_faults_has_no_problems() {
     assert!(diagnosis.problems.is_empty(), "{:?}", diagnosis.problems);
 }
 
-/// What was logged.
+/// The log lines.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -65,12 +65,12 @@ impl io::Write for Log {
     }
 }
 
-/// And once: a connection that is opened again logs nothing new.
+/// The warning comes once: a connection that is opened again logs nothing new.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_warned_once_of_a_version_with_known_faults_and_of_no_other() {
     let log = Log::default();
     let written = log.clone();
-    // Other threads log, too: those of the keeper, and of this runtime.
+    // Other threads log, too: those of the keeper and of this runtime.
     tracing_subscriber::fmt().with_writer(move || written.clone()).with_ansi(false).init();
     let server = TestServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));

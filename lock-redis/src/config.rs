@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 /// How to reach a Redis or Valkey server.
 ///
-/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+/// From a URL. Characters with a meaning in URLs are percent-encoded in its parts:
 ///
 /// ```text
 /// redis://[user[:password]@]host[:port][/database][?parameter=value[&…]]
@@ -28,7 +28,7 @@ use serde::{Deserialize, Deserializer};
 /// assert_eq!(config.server.command_timeout, Duration::from_millis(500));
 /// assert!(!format!("{config} {config:?}").contains("secret"));
 ///
-/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// // The same from a file: a missing field has its default, an unknown one is an error.
 /// let same: RedisConfig = serde_json::from_str(
 ///     r#"{ "host": "cache.internal", "port": 6380, "user": "app", "password": "secret", "database": 2,
 ///          "prefix": "locks:", "command_timeout": "500ms" }"#,
@@ -51,19 +51,19 @@ pub struct RedisConfig {
     pub server: ServerConfig,
     /// The number of the database. Default 0.
     pub database: u32,
-    /// What all keys and channels start with. Default `distlock:`. Nothing, or the prefix of another library, to share mutexes
-    /// with its `SET … NX PX` locks: then make sure that no other key there has the name of a lock, for a client that asks for that
-    /// waits until the key is gone. A `{` in it needs a `}` after it, for a hash tag must not reach into the name of a lock,
-    /// and the first one something in between.
+    /// The start of all keys and channels. Default `distlock:`. Use an empty prefix, or that of another library, to share mutexes
+    /// with its `SET … NX PX` locks. Then make sure that no other key has the name of a lock, because a client that asks for such a
+    /// lock waits until the key is gone. A `{` needs a `}` after it, because a hash tag must not extend into the name of a lock, and
+    /// the first pair of braces must not be empty.
     pub prefix: String,
     /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
     pub client_name: String,
-    /// Whether a waiter that hears that it has the lock asks the server before it believes that. Default: no. It takes one more
-    /// round trip for each hand-over, and is of use where others may publish on our channels who may not write our keys: see
+    /// Whether a waiter that is notified of its grant asks the server to confirm it. Default: no. The confirmation takes one more
+    /// round trip for each hand-off. It is useful if other users may publish on our channels but may not write our keys: see
     /// `docs/security.md`.
     pub confirm_hints: bool,
     /// How often a notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
-    /// to 1 h. A connection that died without a word is noticed within twice this time.
+    /// to 1 h. A connection that died silently is noticed within twice this time.
     #[serde(with = "lock_core::settings::duration")]
     pub heartbeat: Duration,
 }
@@ -130,7 +130,7 @@ impl RedisConfig {
         Ok(config)
     }
 
-    /// Checks every field, but opens no file. A backend does it first when it is made.
+    /// Checks every field, but opens no file. Making a backend checks them, too.
     ///
     /// # Errors
     /// [`ConfigError`] names the first field that is wrong.
@@ -146,7 +146,7 @@ impl RedisConfig {
         // With nothing in the first braces, a cluster hashes whole keys, and a lock would have several slots.
         let empty = self.prefix.split_once('{').is_some_and(|(_, rest)| rest.starts_with('}'));
         if unclosed || empty {
-            let hint = "a brace is not closed, or encloses nothing; mend it, or leave it out";
+            let hint = "a brace is not closed, or encloses nothing; correct it, or leave it out";
             return Err(ConfigError::Setting { option: "prefix", given: self.prefix.clone(), hint });
         }
         let name = self.client_name.as_bytes();
@@ -161,7 +161,7 @@ impl RedisConfig {
         duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
     }
 
-    /// `host:port`, for people.
+    /// `host:port`, for messages.
     pub(crate) fn address(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

@@ -16,7 +16,8 @@ pub(crate) const SENTINEL: &str =
     "the server is a sentinel, which keeps no data; connect to the master that it names";
 pub(crate) const REPLICA: &str = "the server is a replica, which takes no writes; connect to its master";
 
-/// Ports that speak TLS and should not, or the other way round. To do without TLS is named last: an attacker in between may want just that.
+/// Ports that speak TLS and should not, or the other way round. The error names doing without TLS last, because an attacker on the network
+/// may want exactly that.
 pub(crate) const WITHOUT_TLS: &str =
     "the server does not speak tls there; use its port for tls, or redis:// to do without";
 pub(crate) const WITH_TLS: &str = "the server speaks tls there; use rediss://";
@@ -101,7 +102,7 @@ pub(crate) fn connection_ended() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
-/// How the driver keeps what caused its errors.
+/// The type in which the driver keeps the cause of an error.
 type Shared = Arc<dyn StdError + Send + Sync>;
 
 /// What an error of the driver means.
@@ -109,7 +110,7 @@ pub(crate) fn kind_of_failure(error: &RedisError) -> Kind {
     let said = StdError::source(error).and_then(|source| source.downcast_ref::<Shared>());
     let said = said.and_then(|source| source.downcast_ref::<io::Error>());
     match (error.kind(), error.code()) {
-        // What came is not a reply of Redis.
+        // The bytes received are not a reply of Redis.
         (ErrorKind::Io, _) if said.is_some_and(|said| said.kind() == io::ErrorKind::InvalidData) => {
             Kind::Protocol
         }
@@ -144,7 +145,7 @@ fn kind_of_text(text: &str) -> Kind {
     if says("unknown command") || says("unknown subcommand") || says("db index is out of range") {
         return Kind::Unsupported;
     }
-    // Another database than the first one.
+    // The database is another one than 0.
     if says("not allowed in cluster mode") {
         return Kind::WrongServer(CLUSTER_NODE);
     }
@@ -187,7 +188,7 @@ fn kind_of_io(error: &io::Error) -> Kind {
 mod tests {
     use super::*;
 
-    /// What moves a cursor, and what turns the direction of a text.
+    /// Characters that move the cursor, and characters that change the direction of text.
     const LINE: &str = "-ERR no\u{1b}[2J\u{202e}\r\n";
 
     #[test]

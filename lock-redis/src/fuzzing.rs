@@ -1,7 +1,7 @@
-//! What is promised of all that a user or a server writes and this crate reads, whatever bytes it is.
+//! The promises about input that this crate reads from users and servers. They hold for any bytes.
 //!
-//! A function panics if its promise is broken. The programs in `fuzz/` call them, and so do the tests below. No part of the
-//! library: it is compiled for tests and with `--cfg fuzzing` only.
+//! Each function panics if its promise is broken. The programs in `fuzz/` call the functions, and so do the tests below. This module is
+//! not part of the library: it is compiled only for tests and with `--cfg fuzzing`.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -21,18 +21,18 @@ use crate::{
     server_info::{ServerInfo, time},
 };
 
-/// Nothing else that these functions read or write contains it.
+/// The password in the inputs. It occurs nowhere else in the texts that these functions read or write.
 const SECRET: &str = "hunter2";
 
-/// More than any message to people has a reason to be long, but for what they wrote themselves.
+/// A limit for error messages. None needs to be longer, except for what users wrote themselves.
 const LONG: usize = 2_000;
 
-/// Whose answers they are.
+/// The address of the server that sends the answers.
 const SERVER: &str = "localhost:6379";
 
-/// A URL is refused, or gives a valid configuration. With a password in it, nothing shows that.
+/// A URL is refused, or gives a valid configuration. If it contains a password, no output shows the password.
 ///
-/// The bytes are one URL; and four parts between `|`, around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
+/// The bytes are used twice: as a URL, and as four parts between `|` around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
 pub fn urls(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(config) = RedisConfig::from_url(&text) {
@@ -51,14 +51,14 @@ pub fn urls(data: &[u8]) {
     }
 }
 
-/// A file of settings is refused, or gives a configuration. Whatever stands where the password should be, or instead of
-/// all the settings, nothing shows it.
+/// A file of settings is refused, or gives a configuration. No output shows the value in place of the password or of all the settings,
+/// whatever that value is.
 pub fn settings(data: &[u8]) {
     if let Ok(config) = serde_json::from_slice::<RedisConfig>(data) {
-        // Some are invalid, and none is a panic.
+        // The configuration may be invalid, but must not panic.
         let _ = config.validate();
     }
-    // One value of JSON, and nothing behind it.
+    // One value of JSON, with nothing after it.
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let shown = match serde_json::from_value::<RedisConfig>(serde_json::json!({ "password": value })) {
         Ok(config) => format!("{config} {config:?} {:?}", config.validate()),
@@ -72,8 +72,8 @@ pub fn settings(data: &[u8]) {
     }
 }
 
-/// Keys of different locks never meet, have one slot for each lock, and give the name back. The bytes are a prefix and two
-/// names between `|`; and a key that somebody else wrote.
+/// Different locks never share a key, the keys of one lock have one slot, and the name can be read back from them. The bytes are used
+/// twice: as a prefix and two names between `|`, and as a key that another program wrote.
 pub fn keys(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(3, '|');
@@ -101,7 +101,7 @@ pub fn keys(data: &[u8]) {
     }
 }
 
-/// An answer of the server, as it comes over the wire, is understood or refused by each who could get it.
+/// Each reader of answers understands or refuses any answer of the server, as it comes over the wire.
 pub fn replies(data: &[u8]) {
     if let Ok(answer) = redis::parse_redis_value(data) {
         self::answer(&answer);
@@ -147,7 +147,7 @@ pub(crate) fn answer(answer: &Value) {
     let _ = time(answer);
 }
 
-/// A notification is understood line by line, and what is understood is what stands there.
+/// A notification is read line by line, and each message that is understood is one of its lines.
 pub fn notifications(data: &[u8]) {
     let lines: Vec<_> = data.split(|&byte| byte == b'\n').collect();
     let understood: Vec<_> = messages(data).collect();
@@ -164,7 +164,7 @@ pub fn notifications(data: &[u8]) {
     }
 }
 
-/// Whatever a server says to a client that logs in, it is told in a short line, and without the password.
+/// Whatever a server answers to the handshake, the error is one short line without the password.
 pub fn greetings(data: &[u8]) {
     let mut config = RedisConfig { database: 2, ..RedisConfig::default() };
     config.server.password = Some(SECRET.into());
@@ -178,8 +178,9 @@ pub fn greetings(data: &[u8]) {
     }
 }
 
-/// How long replies are is judged alike wherever what comes is cut; what passes is no longer than it may be; and a reply ends where the
-/// driver takes it to end. The bytes are how long the pieces are, how many of 64 bytes a reply may have, and what comes.
+/// The verdict on the lengths of replies does not depend on how the bytes are cut into pieces; no accepted reply is longer than the
+/// limit; and a reply ends where the driver takes it to end. The bytes are the size of the pieces, the limit in units of 64 bytes, and
+/// what the server sends.
 pub fn reply_limit(data: &[u8]) {
     let [piece, most, bytes @ ..] = data else { return };
     let (piece, most) = (usize::from(*piece).max(1), usize::from(*most) * 64);
@@ -195,7 +196,7 @@ pub fn reply_limit(data: &[u8]) {
         }
         let (reply, has_ended) = (&bytes[begin..end], limit.is_between_replies());
         assert!(reply.len() <= most, "{} bytes of a reply", reply.len());
-        // The driver starts anew each time, so not for long ones.
+        // The driver parses from the start each time, so long replies are left out.
         is_resp &= reply.len() <= 512;
         if is_resp {
             match redis::parse_redis_value(reply) {
@@ -203,7 +204,7 @@ pub fn reply_limit(data: &[u8]) {
                 Err(error) if error.kind() == ErrorKind::Io => {
                     assert!(!has_ended, "the driver waits for more: {}", reply.escape_ascii());
                 }
-                // Nobody reads on from there.
+                // The driver does not read on after this error.
                 Err(_) => is_resp = false,
             }
         }
@@ -222,7 +223,7 @@ fn understood<T>(answer: Result<T, BackendError>) -> Option<T> {
     answer.map_err(|error| is_legible(&error)).ok()
 }
 
-/// An error is a short line of text, whatever the server said.
+/// An error is one short line of text, whatever the server said.
 fn is_legible(error: &BackendError) {
     let shown = error.to_string();
     assert!(shown.len() < LONG && !shown.chars().any(char::is_control), "{shown:?}");
@@ -244,13 +245,13 @@ mod tests {
     const TARGETS: [Target; 7] = [
         Target { name: "redis_urls", run: urls, per_byte: 64, fixed: 16 * KIB },
         Target { name: "redis_settings", run: settings, per_byte: 64, fixed: 16 * KIB },
-        // The first one makes the table of slots.
+        // The first input builds the table of slots.
         Target { name: "redis_keys", run: keys, per_byte: 64, fixed: 256 * KIB },
-        // The driver makes room for 4096 parts of an answer at once, in each of 100 that stand in one another.
+        // The driver allocates room for 4096 elements of an array at once, in each of 100 nested arrays.
         Target { name: "redis_replies", run: replies, per_byte: 64, fixed: 24 * KIB * KIB },
         Target { name: "redis_notifications", run: notifications, per_byte: 64, fixed: 16 * KIB },
         Target { name: "redis_greetings", run: greetings, per_byte: 64, fixed: 64 * KIB },
-        // The driver makes room for 4096 parts of an answer at once.
+        // The driver allocates room for 4096 elements of an array at once.
         Target { name: "redis_reply_limit", run: reply_limit, per_byte: 64, fixed: 24 * KIB * KIB },
     ];
 

@@ -64,12 +64,12 @@ impl Keys {
     }
 }
 
-/// The mark that some process with this prefix may not publish. The scripts derive it from a channel.
+/// The key that marks that some process with this prefix may not publish. The scripts derive it from a channel.
 pub(crate) fn publish_denied_mark(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
 }
 
-/// A channel, which collides with no other client and with no key.
+/// The name of a channel. It collides with no channel of other clients and with no key.
 pub(crate) fn channel(prefix: &str, rest: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION], rest.as_bytes()].concat()
 }
@@ -111,7 +111,7 @@ fn tail(raw: &[u8]) -> Vec<u8> {
     match hash_tag(raw) {
         Some(tag) => [b"{", tag, b"}", raw].concat(),
         None if !raw.contains(&b'}') => [b"{", raw, b"}"].concat(),
-        // It contains a closing brace, so it cannot be the tag: another tag of the same slot is.
+        // `raw` contains a closing brace, so it cannot be the tag. Another tag with the same slot is used.
         None => [b"{", TAGS[slot(raw)].to_string().as_bytes(), b"}", raw].concat(),
     }
 }
@@ -136,7 +136,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// For each slot the smallest number whose decimal digits have it.
+/// For each slot, the smallest number whose decimal digits hash to it.
 static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut tags = vec![None; SLOTS];
     let mut missing = SLOTS;

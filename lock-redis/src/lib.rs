@@ -1,11 +1,11 @@
-//! Locks on a Redis or Valkey server that stands alone, for the `lock-core` crate.
+//! Locks on a standalone Redis or Valkey server, for the `lock-core` crate.
 //!
-//! A mutex is a plain string under a prefix and the name of the lock. Beside it stand the queue of those who wait and the counter of
-//! fencing tokens. Every verb is one script and one round trip, and judges with the server's clock alone; a release makes the
-//! next in the queue the holder and tells it so.
+//! A mutex is a plain string whose key is a prefix and the name of the lock. The queue of waiters and the counter of fencing tokens have
+//! keys of their own. Every verb is one script and one round trip, and uses only the server's clock. A release makes the next waiter in
+//! the queue the holder and notifies it.
 //!
-//! The prefix is `distlock:` unless the configuration has another, so that locks are not taken for other keys of the server. With
-//! `prefix=` (none), or that of another library, a mutex and the `SET … NX PX` locks of others exclude each other on the same key.
+//! The default prefix `distlock:` keeps locks apart from other keys on the server. With `prefix=` (none), or the prefix of another
+//! library, a mutex and the `SET … NX PX` locks of that library exclude each other on the same key.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Reads the answers of the scripts. Anything but what the scripts write is a [`Protocol`](Kind::Protocol) error.
+//! Reads the answers of the scripts. An answer that the scripts never give is a [`Protocol`](Kind::Protocol) error.
 //!
 //! Each reader takes the `server` that answered, for its errors.
 
@@ -35,7 +35,7 @@ pub(crate) enum EnterReply {
     Admitted {
         token: FencingToken,
     },
-    /// `unnotified`: it may get no hint, and has to poll.
+    /// `unnotified`: the waiter may get no hint, and has to poll.
     Waiting {
         token: FencingToken,
         ahead: u64,
@@ -109,7 +109,7 @@ fn renewed(part: &Value) -> Read<bool> {
     }
 }
 
-/// For each of `count` keys whether what it holds may be ours.
+/// For each of `count` keys whether its data may be ours.
 pub(crate) fn perhaps_ours(answer: &Value, count: usize, server: &str) -> Result<Vec<bool>, BackendError> {
     let parts = several(answer, count).map_err(|refusal| refusal.of(server))?;
     let marks: Option<Vec<_>> = parts.iter().map(as_bool).collect();
@@ -204,7 +204,7 @@ fn holder(who: &Value, label: &Value) -> Read<Option<Holder>> {
     }
 }
 
-/// A label follows a colon, so that no label and an empty one differ.
+/// A label follows a colon, so that a missing label and an empty one differ.
 fn label(value: &Value) -> Read<Option<String>> {
     Ok(bytes(Some(value))?.strip_prefix(b":").map(shown_label))
 }
@@ -260,7 +260,7 @@ fn foreign(what: &str) -> Refusal {
     refusal(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
 }
 
-/// The error of one lease of several: a line as the server writes it.
+/// The error of one of several leases: a line as the server writes it.
 fn failed(line: &str) -> Refusal {
     let line = line.trim_start_matches('-').trim_end();
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));

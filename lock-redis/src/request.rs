@@ -44,7 +44,7 @@ impl Request {
         }
     }
 
-    /// Its letter in a batch.
+    /// The letter of the verb in a batch.
     pub(crate) fn op(&self) -> u8 {
         match self.form {
             Form::Enter => b'e',

@@ -1,13 +1,13 @@
 //! [`Script`]: Lua that the server runs atomically: one verb, or several.
 //!
 //! A verb consists of a fast path for locks without contention, the functions that all verbs share, and the general case. They are
-//! joined in this order, because Lua defines its functions anew on every call, and the fast path should not pay for that. Alone, the
-//! names of its keys and arguments are local variables; in a [`BATCH`] it is a function, and they are its parameters. There is no `#!lua`
-//! line: with one, a script is refused when memory is short, whatever it does first (PR20).
+//! joined in this order, because Lua defines its functions anew on every call, and the fast path should not pay for that. In a script of
+//! its own, the keys and arguments of a verb are local variables; in a [`BATCH`], a verb is a function, and they are its parameters. There
+//! is no `#!lua` line: with one, the server refuses a script when memory is short, whatever the script does first (PR20).
 
 use std::sync::LazyLock;
 
-/// What the verbs share.
+/// The functions that all verbs share.
 const LIBRARY: &str = include_str!("scripts/library.lua");
 
 /// A script and its digest. Only the digest is sent: the server keeps the source once it has seen it.
@@ -83,7 +83,7 @@ static LEAVING: Verb = Verb {
     general: include_str!("scripts/leave.lua"),
 };
 
-/// The variables that verbs expect, beside their keys and arguments.
+/// The variables that verbs expect in addition to their keys and arguments.
 const BEFORE_VERBS: &str = "local call, now_us = redis.call, nil\n";
 
 impl Verb {

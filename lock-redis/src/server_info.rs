@@ -1,4 +1,4 @@
-//! [`ServerInfo`]: what a server tells of itself, by `INFO`, `HELLO` and `CONFIG GET`.
+//! [`ServerInfo`]: what a server tells about itself, by `INFO`, `HELLO` and `CONFIG GET`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl ServerInfo {
         Self(pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
     }
 
-    /// From an array of names and values by turns. A value that is not text is left out.
+    /// From an array in which names and values alternate. A value that is not text is left out.
     pub(crate) fn from_pairs(answer: &Value) -> Self {
         let mut info = Self::default();
         info.add_pairs(answer);

@@ -15,7 +15,7 @@ use crate::{
     client::{Client, Endpoint},
 };
 
-/// A server that ends with its value.
+/// A server that is stopped when this value is dropped.
 pub(crate) struct Server(RedisServer);
 
 impl Server {
@@ -35,7 +35,7 @@ impl Server {
         self.0.port()
     }
 
-    /// A connection of its own, without any of our code.
+    /// A new connection that uses none of our code.
     pub(crate) fn admin(&self) -> redis::Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
@@ -44,23 +44,23 @@ impl Server {
         words(command).query(&mut self.admin()).unwrap()
     }
 
-    /// The lines of `CLIENT LIST`, but for the one that asks.
+    /// The lines of `CLIENT LIST`, except that of the connection that asks.
     pub(crate) fn clients(&self) -> Vec<String> {
         let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut self.admin()).unwrap();
         list.lines().filter(|line| !line.contains("cmd=client|list")).map(Into::into).collect()
     }
 
-    /// Waits until as many clients are connected as there should be.
+    /// Waits until `count` clients are connected.
     pub(crate) fn await_clients(&self, count: usize) {
         eventually(|| self.clients().len() == count);
     }
 
-    /// Makes it stand still.
+    /// Stops the process of the server without ending it.
     pub(crate) fn pause(&self) {
         self.0.process().running(ServerProcess::pause);
     }
 
-    /// Lets it go on.
+    /// Lets the process continue.
     pub(crate) fn resume(&self) {
         self.0.process().running(ServerProcess::resume);
     }
@@ -74,7 +74,7 @@ impl Server {
     }
 }
 
-/// A command as one would type it.
+/// A command as a user would type it.
 pub(crate) fn words(command: &str) -> redis::Cmd {
     let mut cmd = redis::Cmd::new();
     for word in command.split(' ') {
@@ -87,7 +87,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// So late, and no later, comes what has to come, on a machine that is busy with other things.
+/// How long an expected event may take on a machine that is busy with other things.
 pub(crate) const LATE: Duration = Duration::from_secs(20);
 
 pub(crate) fn eventually(mut check: impl FnMut() -> bool) {
@@ -98,7 +98,7 @@ pub(crate) fn eventually(mut check: impl FnMut() -> bool) {
     }
 }
 
-/// With a keeper of their own.
+/// A runtime selector with its own keeper.
 pub(crate) fn runtime_selector() -> Arc<RuntimeSelector> {
     Arc::new(RuntimeSelector::new(Keeper::start().unwrap()))
 }

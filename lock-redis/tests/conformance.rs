@@ -19,7 +19,7 @@ lock_conformance::suite!(RedisHarness);
 #[derive(Debug)]
 struct RedisHarness {
     url: String,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     server: Option<Box<dyn ServerControl>>,
 }
 

@@ -1,4 +1,4 @@
-//! What each verb costs the server: counts, which do not depend on speed.
+//! The costs of each verb for the server, as counts, which do not depend on speed.
 
 mod common;
 
@@ -36,7 +36,7 @@ async fn an_uncontended_acquire_and_release_send_one_command_each() {
     client.leave(&mine).await;
     assert_eq!(sent(&server), [1, 0, 0]);
     assert_eq!(["get", "zpopmin", "del"].map(|command| server.calls(command)), [1, 1, 1]);
-    // What is left is our own asking.
+    // The remaining calls are those of this test.
     let info: String = server.command("INFO commandstats");
     let others: Vec<_> = info.lines().filter_map(|line| line.split(':').next()).collect();
     for other in others.iter().filter(|line| line.starts_with("cmdstat_")) {
@@ -77,7 +77,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_in_the_same_verb() {
     assert_eq!(client.leave(&mine).await, Departure::Left);
 }
 
-/// Most of what stands on a shared server is no lock. Each key is looked at, but not with a command of its own.
+/// Most keys of a shared server are not locks. Each key is looked at, but not with a command of its own.
 #[tokio::test]
 async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
     const OTHERS: u64 = 5_000;
@@ -90,7 +90,7 @@ async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
         end"
     );
     server.bytes::<()>(&[b"EVAL", fill.as_bytes(), b"0"]);
-    // Of the form of ours, up to the last byte but one; and longer than anybody should read.
+    // One value has the form of ours except for its last byte, the other is too long to be read.
     server.command::<()>(&format!("SET near 1795201861000467:{}.", "4f".repeat(16)));
     server.bytes::<()>(&[b"SETRANGE", b"long", b"1000000", b"x"]);
     let client = warm(&server).await;
@@ -99,13 +99,13 @@ async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
     }
     server.command::<()>("SET theirs x");
     client.queue_up(&mutex("theirs")).await;
-    // The server knows the scripts from then on.
+    // After this, the server knows the scripts.
     lock_core::Operator::list(&client.redis, "").await.unwrap();
     server.forget_calls();
     let names = lock_core::Operator::list(&client.redis, "").await.unwrap();
     let names: Vec<_> = names.into_iter().map(String::from).collect();
     assert_eq!(names, ["mine", "page", "pool", "theirs"]);
-    // A page is what the server looks at, whatever its type.
+    // A page counts all keys that the server looks at, whatever their type.
     let pages = server.calls("scan");
     assert!((1..=OTHERS / 50).contains(&pages), "{pages} pages");
     let scripts: u64 = sent(&server).into_iter().sum();
@@ -113,11 +113,11 @@ async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
     let looks = ["getrange", "hexists"].map(|command| server.calls(command));
     // A key may be on several pages.
     assert!(looks.into_iter().all(|looks| (OTHERS..2 * OTHERS).contains(&looks)), "{looks:?}");
-    // The two mutexes that have a queue or a holder of ours are.
+    // Only the two mutexes that have a queue or a holder of ours are read.
     assert_eq!(server.calls("get"), 2, "the data of others is read");
 }
 
-/// A thousand who wait keep the machine busy, so they come when nobody else does.
+/// A thousand waiters keep the machine busy, so these tests run when no other does.
 mod alone {
     use super::*;
 
@@ -143,7 +143,7 @@ mod alone {
         }
     }
 
-    /// Joining a queue, too.
+    /// This includes joining the queue.
     #[tokio::test]
     async fn entering_a_long_queue_costs_the_same_as_a_short_one() {
         let server = Server::start();

@@ -16,7 +16,7 @@ use lock_core::{
 };
 use lock_redis::{Redis, RedisConfig};
 
-/// Nobody of the crowd may rely on its lock for longer than this, so that all of them lose it at once.
+/// Ends the validity of all locks of the crowd at the same time, so that they are lost at once.
 #[derive(Debug)]
 struct EndsAt(BootTime);
 
@@ -39,17 +39,17 @@ impl Layer for EndsAt {
     }
 }
 
-/// It keeps the machine busy, and the leases that are kept are short.
+/// This keeps the machine busy, and the leases that have to survive are short.
 mod alone {
     use super::*;
 
-    /// The only test of this program: a subscriber is that of a whole process.
+    /// The only test of this program, because a log subscriber serves a whole process.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn losses_by_the_thousand_beside_a_slow_log_cost_nobody_else_a_lock() {
         let (server, keeper) = (Server::start(), Keeper::start().unwrap());
         let config: RedisConfig = server.url().parse().unwrap();
         let redis = Arc::new(Redis::new(config, &keeper).unwrap());
-        // Time enough to take them.
+        // Enough time to acquire them.
         let end = keeper.now() + Duration::from_secs(12);
         let locks = |store| Locks::with(store, keeper.clone(), Arc::new(SystemEntropy));
         let ours = locks(Arc::new(Layered::new(redis, Arc::new(EndsAt(end)))));

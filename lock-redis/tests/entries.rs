@@ -1,4 +1,4 @@
-//! What becomes of entries: their leases, their lives, their departures.
+//! The leases, lives and departures of entries.
 
 mod common;
 
@@ -13,7 +13,7 @@ async fn a_late_shorter_renewal_cuts_nothing() {
     let holder = mutex(of);
     let token = client.hold(&holder).await;
     assert!(matches!(client.renew(&living(holder, 200), token).await, Renewal::Renewed { .. }));
-    // Cut, it would be 200.
+    // If it were cut, it would be 200.
     assert!(server.command::<i64>("PTTL job") > 10_000);
 
     let member = semaphore("many", 1, 2);
@@ -25,7 +25,7 @@ async fn a_late_shorter_renewal_cuts_nothing() {
     assert!(server.command::<i64>("PTTL many") > 10_000);
 }
 
-/// PR04, for a waiter: it will hold with what is left of its lease.
+/// PR04, for a waiter: it will hold for the rest of its lease.
 #[tokio::test]
 async fn a_shorter_look_again_cuts_nothing_of_a_waiter() {
     let server = Server::start();
@@ -47,7 +47,7 @@ async fn an_expired_holder_that_nobody_purged_is_lost_and_never_first_again() {
     let token = client.hold(&dead).await;
     let next_token = client.queue_up(&next).await;
     outlive(BRIEF).await;
-    // It is still in the set, and still the first there.
+    // Its entry is still in the set, and still the first one.
     assert_eq!(server.command::<u64>("ZCARD one"), 1);
     assert_eq!(client.renew(&dead, token).await, Renewal::Lost);
     assert!(matches!(client.again(&dead, token).await, Standing::Gone));
@@ -101,7 +101,7 @@ async fn a_late_create_finds_the_tombstone() {
     }
 }
 
-/// PR08: also for an entry that was there, for its create may arrive twice; and for a waiter.
+/// PR08: also for an entry that was there, because its create may arrive twice; and for a waiter.
 #[tokio::test]
 async fn holders_and_waiters_leave_a_tombstone_too() {
     let server = Server::start();
@@ -172,7 +172,7 @@ async fn a_repeated_create_keeps_place_and_token_and_refreshes_the_lease() {
         let asked = client.keeper.now();
         let again = waiting(client.create(&waiter).await);
         assert_eq!((again.token, again.ahead), (token, 1));
-        // All of its ttl, from when it was asked for: it was 50 ms less before.
+        // The whole ttl, counted from the request. Before, it was 50 ms less.
         let rows = client.redis.queue(&name("job")).await.unwrap();
         let left = rows.iter().find(|row| row.entry == Some(waiter.id)).unwrap().lease_left.unwrap();
         let passed = client.keeper.now().since(asked);

@@ -1,5 +1,5 @@
-//! A master that is demoted: from then on the address leads to another server, which only the refusals of the old one show; or it leads
-//! to the old one for ever.
+//! A master that is demoted. From then on, its address either leads to another server, and only the refusals of the old one show that, or
+//! it leads to the old one for ever.
 
 mod common;
 
@@ -22,26 +22,26 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What a replica says to a script that writes, up to what it says of all writes; and what it says before 7.0.
+/// The refusal of a replica to a script that writes, up to the part that is the same for all writes; and the refusal before 7.0.
 const REFUSED: (&[u8], &[u8]) = (
     b"-READONLY ",
     b"-ERR Error running script (call to f_1f8f4cfba6f3375f8c4ec02b9de4361a5dea5c64): @user_script:1: @user_script: 1: -READONLY ",
 );
 
-/// The same where the script has caught it.
+/// The same refusals after a script has caught them.
 const CAUGHT: (&[u8], &[u8]) = (
     b"$53\r\nREADONLY You can't write against a read only replica.\r\n",
     b"$73\r\n@user_script: 1: -READONLY You can't write against a read only replica.\r\n\r\n",
 );
 
-/// An address that leads every new connection to the server that it is told.
+/// An address that leads every new connection to the server that was set last.
 struct Name {
     address: SocketAddr,
     server: Arc<Mutex<String>>,
 }
 
 impl Name {
-    /// `before_7`: refusals come as servers before 7.0 write them.
+    /// `before_7`: rewrites refusals to the form of servers before 7.0.
     async fn of(server: &Server, before_7: bool) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let name = Self { address: listener.local_addr().unwrap(), server: Arc::default() };
@@ -72,7 +72,7 @@ async fn carry(client: TcpStream, server: String, before_7: bool) -> io::Result<
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let answers = async move {
-        // One read has the whole of what the server writes at once.
+        // One read returns everything that the server writes at once.
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = from_server.read(&mut buffer).await?;
@@ -109,7 +109,7 @@ enum Verb {
     Enter,
     Leave,
     RenewMutex,
-    /// What is refused to one of several is said in its place.
+    /// The script catches the refusal of one lease and returns it as the answer for that lease.
     RenewReader,
 }
 
@@ -123,14 +123,14 @@ async fn carry_out(
         Verb::Enter => client.enter(&mutex("another"), Step::Create, WaitMode::Queue).await.map(drop),
         Verb::Leave => client.redis.leave(entry, Creates::Answered).await.map(drop),
         Verb::RenewMutex | Verb::RenewReader => {
-            // Longer than what is left, or there is nothing to write.
+            // Longer than the rest of the lease, because a shorter renewal writes nothing.
             let lease = Lease { entry: Arc::new(living(entry.clone(), 60_000)), token };
             client.redis.renew(&[lease]).await.pop().unwrap().map(drop)
         }
     }
 }
 
-/// Whichever verb notices it. Redis tells it by a refusal, and not by closing connections: it keeps its clients.
+/// Whichever verb notices the demotion. Redis tells it only by a refusal, because it keeps the connections of its clients.
 async fn is_abandoned_for_the_one_that_takes_writes(before_7: bool) {
     for verb in [Verb::Enter, Verb::Leave, Verb::RenewMutex, Verb::RenewReader] {
         let (former, now) = (Server::start(), Server::start());
@@ -161,7 +161,7 @@ async fn so_is_one_that_says_it_as_servers_before_7_do() {
     is_abandoned_for_the_one_that_takes_writes(true).await;
 }
 
-/// The clock of this machine, and the time that was let pass beside.
+/// The clock of this machine, plus the time that the test let pass.
 #[derive(Clone, Debug, Default)]
 struct Ahead(Arc<Mutex<Duration>>);
 
@@ -177,7 +177,7 @@ impl Clock for Ahead {
     }
 }
 
-/// Of a master that nobody reaches, as long as its port is kept.
+/// Makes the server a replica of a master that does not exist. The port stays unused as long as the returned value lives.
 fn demote(server: &Server) -> Port {
     let nobody = Port::reserve();
     server.command::<()>(&format!("REPLICAOF 127.0.0.1 {nobody}"));
@@ -188,7 +188,7 @@ async fn refusal(client: &Client) -> BackendError {
     client.enter(&mutex("another"), Step::Create, WaitMode::Try).await.unwrap_err()
 }
 
-/// Nobody leads its name elsewhere. At first that may be because a failover is not over.
+/// The address keeps leading to the demoted master. At first the reason may be that a failover is not over.
 #[tokio::test]
 async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
     let (server, clock) = (Server::start(), Ahead::default());
@@ -209,7 +209,7 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
         assert!(instead.contains("connect to its master"), "{instead}");
         assert!(!error.is_transient() && error.is_unsent(), "{error:?}");
     }
-    // A client that has a lock is told the same.
+    // A client that has a lock gets the same error.
     let left = client.redis.leave(&held, Creates::Answered).await.unwrap_err();
     assert!(matches!(left.kind(), Kind::WrongServer(_)), "{left:?}");
     server.command::<()>("REPLICAOF NO ONE");
@@ -217,11 +217,11 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
     client.leave(&held).await;
 }
 
-/// A sentinel closes the connections of the master that it demotes. Where replicas take writes, nothing else would tell.
+/// A sentinel closes the connections of the master that it demotes. If replicas take writes, clients have no other sign of the demotion.
 #[tokio::test]
 async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back() {
     let server = Server::start();
-    // Longer than a busy machine stands still.
+    // Longer than a busy machine pauses.
     let client = server.client_with("?command_timeout=20s");
     client.hold(&mutex("job")).await;
     server.command::<()>("CONFIG SET replica-read-only no");
@@ -230,7 +230,7 @@ async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back(
     let refused = soon(async {
         loop {
             let error = refusal(&client).await;
-            // It may ask before it has seen the end of its connection, and a new one may take longer than it has where the machine is busy.
+            // The client may send before it has seen its connection end, and on a busy machine a new connection may exceed its time limit.
             if !matches!(error.kind(), Kind::Unreachable | Kind::TimedOut) {
                 return error;
             }
@@ -242,7 +242,7 @@ async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back(
     assert!(!server.keys().contains(&b"another".to_vec()));
 }
 
-/// It costs a round trip, and nobody else has a reason to wait for that.
+/// The question costs a round trip, for which other connections have no reason to wait.
 #[tokio::test]
 async fn the_role_is_asked_for_only_where_it_is_in_doubt() {
     let server = Server::start();
@@ -260,7 +260,7 @@ async fn the_role_is_asked_for_only_where_it_is_in_doubt() {
     assert_eq!(server.calls("hello"), 2, "once for each connection");
 }
 
-/// One that a failover has left behind, and that nobody has told yet, has lost its replicas.
+/// A master that a failover has replaced, and that does not know it yet, has lost its replicas.
 #[tokio::test]
 async fn a_master_without_its_replicas_grants_nothing_where_it_is_set_so() {
     let server = Server::with(&["--min-replicas-to-write", "1"]);

@@ -1,4 +1,4 @@
-//! What other clients of the server can do to waiters: with their own keys, and with forged messages.
+//! The effects of other clients of the server on waiters, by their own keys and by forged messages.
 
 mod common;
 
@@ -13,7 +13,7 @@ use lock_core::{AcquireOptions, Backend, DistributedLock, Guard, Keeper, Locks, 
 use lock_redis::Redis;
 use tokio::task::JoinHandle;
 
-/// A client of its own, with these parameters and no others.
+/// The locks of a new client, whose URL has only these parameters.
 fn locks(server: &Server, parameters: &str) -> Locks {
     let keeper = Keeper::start().unwrap();
     let redis = Redis::new(format!("{}{parameters}", server.url()).parse().unwrap(), &keeper).unwrap();
@@ -21,7 +21,7 @@ fn locks(server: &Server, parameters: &str) -> Locks {
     Locks::with(Arc::new(redis) as Arc<dyn Backend>, keeper, Arc::new(SystemEntropy)).with_options(options)
 }
 
-/// Waits in a task of its own, and returns when the queue shows so many.
+/// Acquires the lock in a task of its own, and returns when the queue has `len` entries.
 async fn waiting(locks: &Locks, of: &str, ttl: u64, len: usize) -> JoinHandle<Guard> {
     let lock = locks.mutex(of).unwrap();
     let looking = lock.clone();
@@ -56,7 +56,7 @@ async fn without_a_prefix_the_locks_of_others_on_the_same_key_keep_us_out() {
     assert!(soon(shared.mutex("job").unwrap().try_acquire()).await.unwrap().is_none());
 }
 
-/// A key that is no lock would else be waited for without a word, and without an end.
+/// Without the warning, a waiter would wait for ever for a key that is no lock, and no log would say so.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
     let server = Server::start();
@@ -81,7 +81,7 @@ async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
         }
     })
     .await;
-    // Each first one looks twice a second.
+    // The first waiter of each queue looks twice a second.
     tokio::time::sleep(ms(1_500)).await;
     let [brief, bare, prefixed] = ["brief", "counter", "app:counter"].map(told);
     assert_eq!([brief.len(), bare.len(), prefixed.len()], [0, 1, 1], "{:#?}", warned());
@@ -93,7 +93,7 @@ async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
     waiters.iter().for_each(JoinHandle::abort);
 }
 
-/// Somebody may read and publish, and hints are not confirmed: it is believed until the first renewal, and no longer.
+/// A user may read and publish, and hints are not confirmed: a waiter believes the forged hint, but only until its first renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_believes_a_forged_hint_is_told_at_its_first_renewal() {
     const TTL: u64 = 3_000;
@@ -112,7 +112,7 @@ async fn who_believes_a_forged_hint_is_told_at_its_first_renewal() {
     within("the loss of what was never held", ms(TTL) / 3 + SLACK, believed.lost()).await;
     assert!(held.is_held());
     drop(believed);
-    // It has left the queue, and the holder still has the lock.
+    // The waiter has left the queue, and the holder still has the lock.
     soon(async {
         while lock.queue().await.unwrap().len() > 1 {
             tokio::time::sleep(ms(5)).await;
@@ -123,7 +123,7 @@ async fn who_believes_a_forged_hint_is_told_at_its_first_renewal() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The lines that are warned of in this program from now on, or were before.
+/// All lines of warnings in this program, earlier ones included.
 fn warnings() -> impl Fn() -> Vec<String> {
     static LOG: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
     let log = LOG.get_or_init(|| {

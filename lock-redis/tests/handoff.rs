@@ -53,7 +53,7 @@ async fn several_permits_freed_admit_several_and_no_more_than_fit() {
     client.leave(&big).await;
     let rows = client.redis.queue(&name("pool")).await.unwrap();
     let admitted: Vec<_> = rows.iter().map(|row| (row.claim.permits(), row.admitted)).collect();
-    // The last one would fit, but nobody passes the one before it.
+    // The last entry would fit, but no entry passes the one before it.
     assert_eq!(admitted, [(1, true), (1, true), (2, true), (2, false), (1, false)]);
 }
 
@@ -70,7 +70,7 @@ async fn readers_by_the_hundred_are_admitted_by_one_departure() {
     client.leave(&w).await;
     assert_eq!(server.command::<u64>("ZCARD page"), 200);
     for mut reader in behind {
-        // Past so many in one process, each is told to look.
+        // With this many in one process, all its waiters are told to look.
         assert_eq!(soon(reader.hints.next()).await, Some(Hint::Changed));
     }
 }
@@ -87,7 +87,7 @@ async fn an_expired_holder_is_noticed_by_the_next_entry() {
         client.hold(&living(dead, BRIEF)).await;
         let mut waiter = waiting(client.create(&next).await);
         outlive(BRIEF).await;
-        // A stranger who only tries.
+        // Another client, which only tries.
         let standing = client.enter(&comer, Step::Create, WaitMode::Try).await.unwrap();
         assert!(matches!(standing, Standing::Busy));
         assert_eq!(soon(waiter.hints.next()).await, Some(Hint::Admitted { token: waiter.token }));
@@ -179,17 +179,17 @@ async fn a_waiter_is_told_to_look_when_a_lease_ends_that_stands_in_its_way() {
         let look_again = waiting(client.create(&entry).await).look_again;
         (asked, look_again)
     };
-    // Every lease was asked for since the beginning, and before now. Each is counted in whole milliseconds, and a look comes
-    // one later.
+    // Every lease was requested between the beginning and now. Leases are counted in whole milliseconds, and a look comes one
+    // millisecond later.
     let assert_at_the_end_of = |ttl, look_again: lock_core::BootTime| {
         let late = client.keeper.now() + ms(2);
         assert!(look_again >= began + ms(ttl), "{:?} after the beginning", look_again.since(began));
         assert!(look_again <= late + ms(ttl), "{:?} after the beginning", look_again.since(began));
     };
-    // A writer needs both gone.
+    // A writer needs both entries gone.
     let (_, look_again) = look(living(writer("page"), 9_000)).await;
     assert_at_the_end_of(20_000, look_again);
-    // A reader needs the writer gone, whatever stands between.
+    // A reader needs the writer gone, whatever entries are between them.
     let (asked, look_again) = look(living(reader("page"), 2_000)).await;
     assert_at_the_end_of(9_000, look_again);
     let nearest = look_again;
@@ -219,11 +219,11 @@ async fn a_next_holder_in_the_same_process_is_told_by_answer_and_by_message() {
     assert_eq!(client.leave(&holder).await, Departure::Left);
     let hint = Hint::Admitted { token: heir.token };
     assert_eq!(heir.hints.next().now_or_never(), Some(Some(hint)), "told when the release is answered");
-    // The message comes all the same: of a release whose answer is lost there is nothing else.
+    // The message comes all the same: if the answer of a release is lost, the message is all there is.
     assert_eq!(soon(heir.hints.next()).await, Some(hint));
 }
 
-/// A waiter that moves from one runtime to another is told where it entered last, also when the first one is gone.
+/// A waiter that moves from one runtime to another gets its hint on the runtime where it entered last, also after the first one has ended.
 #[test]
 fn a_waiter_is_told_on_the_runtime_on_which_it_entered_last() {
     let server = Server::start();

@@ -14,7 +14,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// An entry that the stored data speaks of, and that asks as well.
+/// An entry that the stored data mentions, and that also makes requests.
 const ID: &str = "000000000000000000000000000000ff";
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ fn number() -> BoxedStrategy<String> {
         Just("-1".to_owned()),
         Just("1e309".to_owned()),
         Just("nan".to_owned()),
-        // Milliseconds and tokens of these days.
+        // Present-day milliseconds and tokens.
         (0..u64::from(u32::MAX)).prop_map(|n| (1_760_000_000_000 + n).to_string()),
         (0..u64::from(u32::MAX)).prop_map(|n| (1_760_000_000_000_000 + n).to_string()),
         "[0-9]{1,20}",
@@ -52,15 +52,15 @@ fn text() -> BoxedStrategy<Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
         number().prop_map(String::into_bytes),
-        // The value of a mutex, more or less.
+        // Almost the value of a mutex.
         (number(), id(), ":?.{0,5}").prop_map(|(token, id, rest)| format!("{token}:{id}{rest}").into_bytes()),
-        // A description of an entry, more or less.
+        // Almost the description of an entry.
         (prop::collection::vec(number(), 2..6), id(), ":?.{0,5}").prop_map(|(numbers, id, rest)| format!(
             "{} {id} {rest}",
             numbers.join(" ")
         )
         .into_bytes()),
-        // What a queue is of.
+        // The kind and limit of a queue.
         "[mrsz]:[0-9]{1,11}".prop_map(String::into_bytes),
     ]
     .boxed()
@@ -89,7 +89,7 @@ fn stored() -> BoxedStrategy<Stored> {
     .boxed()
 }
 
-/// The lock, its queue, entries, counter and tombstone: mostly of the type that each has, which is where it gets interesting.
+/// The lock, its queue, entries, counter and tombstone: mostly with the right type, which reaches the interesting cases.
 fn keys() -> impl Strategy<Value = Vec<(Vec<u8>, Stored)>> {
     let queue = prop_oneof![2 => Just(Stored::Nothing), 4 => scores(), 1 => stored()];
     let entries = prop_oneof![1 => Just(Stored::Nothing), 5 => fields(), 1 => stored()];
@@ -183,8 +183,8 @@ fn no_stored_data_makes_a_verb_panic_hang_or_touch_a_foreign_lock() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Token, entry and perhaps a label, as ADR 1 has them. What has the entry that asks in it was not made by others: nobody
-/// can guess 128 bits.
+/// Whether a value is a token, an entry and perhaps a label, as in ADR 1. A value that contains the id of the requesting entry counts, too:
+/// other clients cannot guess 128 bits.
 fn is_ours(text: &[u8]) -> bool {
     if text.windows(ID.len()).any(|part| part == ID.as_bytes()) {
         return true;

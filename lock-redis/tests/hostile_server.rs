@@ -12,7 +12,7 @@ use common::mutex;
 use lock_core::{Backend, BackendErrorKind, Keeper, Step, WaitMode};
 use lock_redis::{Redis, RedisConfig};
 
-/// Greets as a server does, and answers every command with a beginning, and with its part again and again.
+/// A server that completes the handshake, and answers every command with `beginning`, followed by `part` again and again.
 fn hostile(beginning: &'static str, part: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}?command_timeout=20s", listener.local_addr().unwrap());
@@ -32,7 +32,7 @@ fn serve(mut stream: TcpStream, beginning: &str, part: &str) {
     }
     let part = part.repeat(64 * 1024 / part.len().max(1));
     if heard(&mut stream) && stream.write_all(beginning.as_bytes()).is_ok() {
-        // Until nobody reads any more.
+        // Until the client stops reading.
         while stream.write_all(part.as_bytes()).is_ok() && !part.is_empty() {}
     }
 }
@@ -43,11 +43,11 @@ async fn a_reply_without_an_end_is_given_up_with_a_typed_error() {
         ("$99999999999\r\n", "x"),
         ("*99999999999\r\n", ":1\r\n"),
         ("+", "x"),
-        // As many of the shortest values as 64 MB have room for, which the driver would make a gigabyte of.
+        // As many of the shortest values as fit in 64 MB. The driver would need a gigabyte for them.
         ("*22369620\r\n", "_\r\n"),
-        // What is not refused, and no answer to what was asked.
+        // A reply that the limit accepts, but that does not answer the command.
         ("*1000000\r\n", "_\r\n"),
-        // What the driver takes for one line, and for a length.
+        // Lines that the driver takes for one line, and for a length.
         ("+", "xxx\n"),
         ("$ 99999999999\r\n", "+x\r\n"),
         ("$0000000000000000000000000099999999999\r\n", "+x\r\n"),
@@ -60,13 +60,13 @@ async fn a_reply_without_an_end_is_given_up_with_a_typed_error() {
         let error = redis.enter(&mutex("job"), Step::Create, WaitMode::Try).await.unwrap_err();
         assert_eq!(*error.kind(), BackendErrorKind::Protocol, "{beginning:?}: {error:?}");
         let taken = peak() - before;
-        // What is too much, in room that doubles.
+        // The limit, in a buffer whose size doubles.
         assert!(taken < 256 << 10, "{beginning:?}: {taken} kB");
         keeper.stop();
     }
 }
 
-/// The most memory that this process has had, in kB.
+/// The peak memory of this process, in kB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

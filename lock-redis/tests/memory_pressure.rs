@@ -1,4 +1,4 @@
-//! PR20: out of memory, nothing new begins, and everything that was begun goes on and ends.
+//! PR20: out of memory, no new entries are created, and existing ones continue and end as usual.
 
 mod common;
 
@@ -48,7 +48,7 @@ async fn holders_are_renewed_and_waiters_keep_their_places() {
             let asked = client.keeper.now();
             assert!(matches!(client.renew(mine, *token).await, Renewal::Renewed { .. }));
             assert_eq!(waiting(client.again(next, *place).await).token, *place);
-            // All of their ttl, from when it was asked for, in whole milliseconds: it was 50 ms less before.
+            // The whole ttl, counted from the request, in whole milliseconds. Before, it was 50 ms less.
             let rows = client.redis.queue(&mine.name).await.unwrap();
             let passed = client.keeper.now().since(asked);
             for row in &rows {

@@ -1,4 +1,4 @@
-//! What an operator sees and does, and the problems that are found with a server.
+//! The operations for operators, and the problems of a server that a diagnosis finds.
 
 mod common;
 
@@ -71,7 +71,7 @@ async fn a_list_has_the_live_names_of_its_prefix_and_no_data_of_others() {
         client.hold(&left).await;
         client.leave(&left).await;
         client.hold(&living(mutex("a*dead"), BRIEF)).await;
-        // Only waiters, behind somebody else's lock.
+        // Only waiters, behind the lock of another library.
         server.command::<()>(&format!("SET {prefix}a*w theirs"));
         client.queue_up(&mutex("a*w")).await;
         for data in ["SET a*1 theirs", "RPUSH a*2 theirs", "ZADD a*3 1 theirs", "HSET a*4 k v"] {
@@ -147,12 +147,12 @@ async fn a_server_is_diagnosed_by_its_facts_and_its_problems() {
     assert_eq!(fact("persistence"), Some("aof, fsync everysec"));
     assert_eq!(fact("role"), Some("slave"));
     assert_eq!(fact("mode"), Some("standalone"));
-    // It is the same clock: both are known as well as the question was quick.
+    // Both clocks are the same one, so the difference is at most the time that the question took.
     let ahead = fact("clock ahead by ms").unwrap().parse::<i64>().unwrap();
     assert!(u128::from(ahead.unsigned_abs()) <= took.as_millis() + 1, "{ahead} in {took:?}");
 }
 
-/// Somebody who may read and publish knows the channels, the entries and the tokens.
+/// A user who may read and publish knows the channels, the entries and the tokens.
 #[tokio::test]
 async fn a_forged_hint_makes_a_waiter_that_confirms_look_and_nothing_more() {
     let server = Server::start();
@@ -171,7 +171,7 @@ async fn a_forged_hint_makes_a_waiter_that_confirms_look_and_nothing_more() {
     assert_eq!(admitted(client.again(&next, heir.token).await), heir.token);
 }
 
-/// Whether a client is told that the user `spy` can.
+/// Whether the diagnosis says that the user `spy` can forge hints.
 async fn told_of_spy(client: &Client) -> bool {
     let problems = client.redis.diagnose().await.unwrap().problems;
     problems.iter().any(|problem| problem.contains("can make a waiter believe") && problem.contains("spy"))
@@ -185,7 +185,7 @@ async fn users_who_may_forge_a_hint_are_a_problem_unless_hints_are_confirmed() {
     assert!(!told_of_spy(&server.client_with("?confirm_hints=true")).await);
 }
 
-/// However it was permitted, as the server itself says.
+/// The rules vary, and the server itself shows whether the user can do it.
 #[tokio::test]
 async fn who_may_publish_on_our_channels_and_not_write_our_keys_is_told_of() {
     let server = Server::start();
@@ -233,7 +233,7 @@ async fn connecting_checks_that_a_server_of_the_right_sort_answers() {
         other => panic!("{other}"),
     }
     connect(server.url().replace("//", "//:secret@")).await.unwrap();
-    // Nobody is given this port as long as it is reserved, and nobody listens there.
+    // While this port is reserved, no program gets it or listens there.
     let port = Port::reserve();
     match connect(format!("redis://127.0.0.1:{port}")).await.unwrap_err() {
         ConnectError::Store(error) => assert_eq!(*error.kind(), BackendErrorKind::Unreachable),
@@ -252,7 +252,7 @@ async fn a_database_that_is_not_there_is_not_told_as_an_old_server() {
     keeper.stop();
 }
 
-/// As docs/backends/redis.md has them: on a server of any supported version, every verb works and nothing more is needed.
+/// The permissions of docs/backends/redis.md: on every supported version of the server, all verbs work with them.
 #[tokio::test]
 async fn the_documented_permissions_are_enough() {
     let server = Server::start();
@@ -283,7 +283,7 @@ async fn the_documented_permissions_are_enough() {
     assert!(diagnosis.facts.contains(&("users", "not told".to_owned())), "{:?}", diagnosis.facts);
     server.bytes::<()>(&[b"SET", b"locks:\xff1t{clock}", b"9000000000000000000"]);
     client.hold(&mutex("clock")).await;
-    // Nor is more than that permitted.
+    // Nothing more is permitted.
     let outside: redis::RedisResult<()> = redis::Client::open(server.url().replace("//", "//app:secret@"))
         .and_then(|client| client.get_connection())
         .and_then(|mut connection| redis::cmd("GET").arg("other").query(&mut connection));

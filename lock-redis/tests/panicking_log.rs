@@ -1,4 +1,4 @@
-//! Somebody's log subscriber that panics at every line, of the backend too, of every level: nobody loses a lock by that.
+//! A log subscriber that panics at every line of every level, those of the backend too, makes no client lose a lock.
 
 mod common;
 #[path = "../../lock-core/tests/support/panicking_log.rs"]
@@ -13,10 +13,10 @@ use lock_redis::{Redis, RedisConfig};
 
 use self::panicking_log::{PanickingLog, eventually};
 
-/// The targets of the lines of the backend begin so.
+/// The targets of the backend's log lines begin with this.
 const BACKEND: &str = "lock_redis";
 
-/// The only test of this program: a subscriber is that of a whole process.
+/// The only test of this program, because a log subscriber serves a whole process.
 #[test]
 fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     let log = PanickingLog::install();
@@ -28,7 +28,7 @@ fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     // While nothing is wrong, too: of a connection that is open, and of notifications that are live.
     assert_ne!(log.panics_at(BACKEND), 0, "the backend has told of nothing");
 
-    // The backend tells that its notifications are down.
+    // The backend logs that its notifications are down.
     let held = block_on(locks.mutex("held").unwrap().acquire()).unwrap();
     let before = log.panics_at(BACKEND);
     eventually("an end of the notifications", || server.command::<u64>("CLIENT KILL TYPE pubsub") > 0);

@@ -1,4 +1,4 @@
-//! Users that may not publish or not subscribe, as a new user of Redis 7 may not: a waiter gets no hint that it has the lock, so it polls.
+//! Users without permission to publish or to subscribe, like a new user of Redis 7: a waiter gets no hint of its grant, so it polls.
 
 mod common;
 
@@ -13,13 +13,13 @@ use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Operator,
 use lock_redis::Redis;
 use tokio::task::JoinHandle;
 
-/// A third of it is when every waiter looks, told or not.
+/// Every waiter looks after a third of it, with or without a hint.
 const TTL: Duration = Duration::from_secs(60);
 
-/// How late a hand-over may be on a busy machine; far below a third of the ttl.
+/// How late a hand-off may be on a busy machine; far below a third of the ttl.
 const SOON: Duration = Duration::from_secs(5);
 
-/// All that is permitted, but for these.
+/// Makes a user with all permissions, changed by `rules`.
 fn user(server: &Server, name: &str, rules: &str) {
     server.command::<()>(&format!("ACL SETUSER {name} on >secret ~* &* +@all {rules}"));
 }
@@ -34,7 +34,7 @@ fn locks(server: &Server, user: &str) -> (Locks, Arc<Redis>) {
     (locks.with_options(options), redis)
 }
 
-/// One holds what the other waits for.
+/// A holder of one client, and a waiter of the other for the same lock.
 async fn holder_and_heir(from: &Locks, to: &Locks) -> (Guard, JoinHandle<Guard>) {
     let guard = soon(from.mutex("job").unwrap().acquire()).await.unwrap();
     let heir = to.mutex("job").unwrap();
@@ -45,12 +45,12 @@ async fn holder_and_heir(from: &Locks, to: &Locks) -> (Guard, JoinHandle<Guard>)
         }
     })
     .await;
-    // It has looked, and sleeps.
+    // By now, the waiter has looked and sleeps.
     tokio::time::sleep(ms(100)).await;
     (guard, heir)
 }
 
-/// Lets one release what the other waits for. How long that took.
+/// Releases the lock, and returns how long the hand-off to the waiter took.
 async fn hand_over((guard, heir): (Guard, JoinHandle<Guard>)) -> Duration {
     guard.release().await.unwrap().confirmed().unwrap();
     let released = Instant::now();
@@ -73,7 +73,7 @@ async fn a_lock_is_handed_over_soon_without_a_word_and_people_are_told_why_once(
             let took = hand_over(holder_and_heir(from, to).await).await;
             assert!(took < SOON, "{may_not}: {took:?}");
         }
-        // Long enough for some more tries to subscribe.
+        // Long enough for some more attempts to subscribe.
         tokio::time::sleep(ms(1_000)).await;
         let warned = warned();
         assert_eq!(warned.len(), 2, "{may_not}: one for each process, and not {warned:#?}");
@@ -81,14 +81,14 @@ async fn a_lock_is_handed_over_soon_without_a_word_and_people_are_told_why_once(
         assert!(warned.iter().all(|line| line.contains(&command)), "{may_not}: {warned:#?}");
         let problems = redis.diagnose().await.unwrap().problems;
         assert!(problems.iter().any(|problem| problem.contains(&command)), "{may_not}: {problems:#?}");
-        // What is permitted is no problem, and it needs no new start.
+        // Once the permission is granted, the problem is gone, without a restart.
         server.command::<()>(&command);
         let problems = redis.diagnose().await.unwrap().problems;
         assert!(!problems.iter().any(|problem| problem.contains("ACL SETUSER")), "{may_not}: {problems:#?}");
     }
 }
 
-/// The waiter receives the hints of all others, so it cannot know by itself.
+/// The waiter receives the hints of all other clients, so it cannot notice this by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_is_not_late_because_another_client_may_not_publish() {
     let server = Server::start();
@@ -117,7 +117,7 @@ async fn a_waiter_that_may_not_subscribe_any_more_polls_from_then_on() {
     let warned = warnings(&server);
     let ((well, _), (deaf, _)) = (locks(&server, "well"), locks(&server, "deaf"));
     let waiting = holder_and_heir(&well, &deaf).await;
-    // That ends its subscriptions.
+    // This ends the user's subscriptions.
     server.command::<()>("ACL SETUSER deaf resetchannels");
     soon(async {
         while !warned().iter().any(|line| line.contains("ACL SETUSER deaf")) {
@@ -129,11 +129,11 @@ async fn a_waiter_that_may_not_subscribe_any_more_polls_from_then_on() {
     assert!(took < SOON, "{took:?}");
 }
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many waiters keep the machine busy, so this test runs when no other does.
 mod alone {
     use super::*;
 
-    /// The more wait, the less often each of them looks.
+    /// The more waiters there are, the less often each of them looks.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_crowd_that_nobody_tells_anything_asks_seldom() {
         const CROWD: usize = 300;
@@ -162,7 +162,7 @@ mod alone {
     }
 }
 
-/// What is warned of this server from now on.
+/// The warnings about this server from now on.
 fn warnings(server: &Server) -> impl Fn() -> Vec<String> + use<> {
     let address = server.url().replace("redis://", "");
     let log = log();

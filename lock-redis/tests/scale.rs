@@ -1,4 +1,4 @@
-//! Very many locks in one process. How fast that goes is measured by `lock-bench`; here are memory and counts.
+//! Very many locks in one process. `lock-bench` measures the speed; these tests measure memory and counts.
 
 mod common;
 
@@ -18,7 +18,7 @@ const LOCKS: u64 = 10_000;
 /// Short enough to wait for several rounds of renewals, and long enough for a busy machine.
 const TTL: Duration = Duration::from_secs(6);
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many locks keep the machine busy, so these tests run when no other does.
 mod alone {
     use lock_conformance::alone;
 
@@ -36,7 +36,7 @@ mod alone {
     async fn two_thousand_waiters_of_one_process_are_served_in_their_order() {
         let server = Server::start();
         let keeper = Keeper::start().unwrap();
-        // Two thousand at once are not all answered within the two seconds that a command has by default, on a busy machine.
+        // On a busy machine, two thousand at once are not all answered within the two seconds that a command has by default.
         let config: RedisConfig = format!("{}?command_timeout=60s", server.url()).parse().unwrap();
         let redis = Redis::new(config, &keeper).unwrap();
         serve_all(&Locks::with(Arc::new(redis), keeper, Arc::new(SystemEntropy))).await;
@@ -54,7 +54,7 @@ async fn keep_ten_thousand() {
     let config: RedisConfig = server.url().parse().unwrap();
     let redis = Redis::new(config, &keeper).unwrap();
     let locks = Locks::with(Arc::new(redis), keeper, Arc::new(SystemEntropy));
-    // Connects, and starts what is started once.
+    // Connects, and starts everything that is started only once.
     give_back(take(&locks, 64).await).await;
     let memory = || Usage::now().map_or(0, |usage| usage.memory);
     let empty = memory();
@@ -87,7 +87,7 @@ async fn serve_all(locks: &Locks) {
             tokio::spawn(async move {
                 let options = AcquireOptions::new().wait(Duration::from_secs(100));
                 let guard = lock.acquire_with(&options).await.unwrap();
-                // In the order of the grants: it is written down before the next one can be granted.
+                // In the order of the grants, because this runs before the next grant is possible.
                 served.lock().unwrap().push(guard.token());
                 guard.release().await.unwrap().confirmed().unwrap();
             })
@@ -116,7 +116,7 @@ async fn take(locks: &Locks, count: u64) -> Vec<Guard> {
     stream::iter(0..count).map(take).buffer_unordered(64).collect().await
 }
 
-/// None of them may have been lost.
+/// Releases all locks. None of them may have been lost.
 async fn give_back(guards: Vec<Guard>) {
     let mut released = stream::iter(guards).map(Guard::release).buffer_unordered(64);
     while let Some(release) = released.next().await {

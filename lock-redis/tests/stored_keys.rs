@@ -1,4 +1,4 @@
-//! What is stored where: lives of shared keys, other clients' data, and keys that never meet.
+//! The stored keys: the ttls of shared keys, data of other clients, and keys of different locks, which never meet.
 
 mod common;
 
@@ -21,7 +21,7 @@ async fn a_short_holder_does_not_take_a_long_one_away() {
     let short_token = client.hold(&short).await;
     client.renew(&short, short_token).await;
     for key in [b"pool".to_vec(), companion("e", "pool")] {
-        // That of the short one would be over in a few seconds.
+        // The ttl of the short one would end in a few seconds.
         assert!(server.bytes::<i64>(&[b"PTTL", &key]) > 10_000, "{key:?}");
     }
     // A set outlives its last lease by a second.
@@ -100,7 +100,7 @@ async fn a_foreign_holder_is_waited_for_and_never_touched() {
     }
 }
 
-/// PR24: their departure comes without a word.
+/// PR24: foreign holders leave without a message.
 #[tokio::test]
 async fn behind_a_foreign_holder_a_waiter_asks_less_often_the_longer_it_waits() {
     let server = Server::start();
@@ -113,7 +113,7 @@ async fn behind_a_foreign_holder_a_waiter_asks_less_often_the_longer_it_waits() 
     behind.assert_pause(ms(10_000)..=ms(30_000));
     tokio::time::sleep(ms(600)).await;
     let later = Look::at(&client, &mine, Step::Again(first.token)).await;
-    // A quarter of the time that it has waited, of which each end is known as well as the two questions were quick.
+    // A quarter of the time that it has waited. Each end of that time is known as precisely as its request was quick.
     let waited = later.asked.since(first.answered)..=later.answered.since(first.asked);
     let quarter = |waited: Duration| (waited / 4).clamp(ms(50), ms(500));
     assert!(quarter(*waited.start()) >= ms(150));
@@ -124,7 +124,7 @@ async fn behind_a_foreign_holder_a_waiter_asks_less_often_the_longer_it_waits() 
     );
 }
 
-/// PR24: sooner than it would ask again otherwise.
+/// PR24: this look comes sooner than the next regular one.
 #[tokio::test]
 async fn behind_a_foreign_holder_a_waiter_asks_again_when_its_lease_ends() {
     let server = Server::start();
@@ -135,7 +135,7 @@ async fn behind_a_foreign_holder_a_waiter_asks_again_when_its_lease_ends() {
         let asked = client.keeper.now();
         let standing = client.create(&mutex(&of)).await;
         let took = client.keeper.now().since(asked);
-        // A lease that has ended meanwhile shows nothing, nor does a slow answer.
+        // A lease that has ended in the meantime shows nothing, nor does a slow answer.
         if let Standing::Waiting { look_again, .. } = standing
             && took < ms(20)
         {
@@ -147,7 +147,7 @@ async fn behind_a_foreign_holder_a_waiter_asks_again_when_its_lease_ends() {
     }
 }
 
-/// When a waiter is to look again, and between which moments the server was asked.
+/// When a waiter has to look again, and the two moments between which the server answered.
 struct Look {
     token: lock_core::FencingToken,
     asked: BootTime,
@@ -162,8 +162,8 @@ impl Look {
         Self { token: place.token, asked, again: place.look_again, answered: client.keeper.now() }
     }
 
-    /// The pause is counted from when the answer came, which is somewhere between the two moments that are known; the server
-    /// counts in whole milliseconds, and adds one.
+    /// The pause is counted from the answer, which came between the two known moments; the server counts in whole milliseconds, and adds
+    /// one.
     fn assert_pause(&self, bounds: std::ops::RangeInclusive<Duration>) {
         let Self { asked, again, answered, .. } = *self;
         assert!(again >= asked + *bounds.start(), "too early: {:?} after it was asked", again.since(asked));
@@ -172,7 +172,7 @@ impl Look {
     }
 }
 
-/// PR24, the other way round.
+/// PR24 for the opposite case.
 #[tokio::test]
 async fn a_foreign_client_is_kept_out_while_we_hold_and_only_then() {
     let server = Server::start();
@@ -225,7 +225,7 @@ async fn a_companion_of_another_type_is_a_typed_error_and_not_overwritten() {
     }
 }
 
-/// The names that could meet if names were taken apart anywhere, each in use with all its keys.
+/// Names whose keys could collide if code split names at some character.
 const NASTY: [&str; 24] = [
     "a",
     "a/b",

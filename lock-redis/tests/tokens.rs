@@ -1,4 +1,4 @@
-//! Fencing tokens: what they survive, and where they end. PR25.
+//! PR25: what fencing tokens survive, and where they end.
 
 mod common;
 
@@ -39,7 +39,7 @@ async fn tokens_follow_the_order_of_the_queue() {
     }
 }
 
-/// PR25: the counter is what holds when the clock does not.
+/// PR25: the counter keeps tokens growing when the clock does not.
 #[tokio::test]
 async fn tokens_grow_when_the_clock_of_the_server_is_behind_them() {
     let server = Server::start();
@@ -69,7 +69,7 @@ async fn a_counter_lives_for_a_month_from_the_last_day_of_its_use() {
     };
     let month = 29 * 24 * 3_600..=30 * 24 * 3_600;
     assert!(month.contains(&use_it().await));
-    // As if it had been used the day before, for the last time.
+    // As if the last use had been on the day before.
     let yesterday = server.command::<(u64, u64)>("TIME").0 * 1_000_000 - 24 * 3_600 * 1_000_000;
     server.bytes::<()>(&[b"SET", &counter, yesterday.to_string().as_bytes(), b"EX", b"60"]);
     assert!(month.contains(&use_it().await));
@@ -84,7 +84,7 @@ async fn tokens_past_the_reach_of_a_double_are_exact() {
         let (holder, waiter) = (mutex("job"), mutex("job"));
         assert_eq!(client.hold(&holder).await.get(), start + 1);
         assert_eq!(client.queue_up(&waiter).await.get(), start + 2);
-        // The heir's token is the one that it was given, to the last bit.
+        // The heir keeps the token that it got, exact to the last bit.
         client.leave(&holder).await;
         assert_eq!(server.command::<String>("GET job"), format!("{}:{}", start + 2, waiter.id));
         client.leave(&waiter).await;

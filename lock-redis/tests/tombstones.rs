@@ -1,4 +1,4 @@
-//! The tombstones that late creates find, and what deletes them again.
+//! The tombstones that late creates find, and when they are deleted again.
 
 mod common;
 
@@ -12,10 +12,10 @@ use lock_core::{
 };
 use lock_redis::Redis;
 
-/// Longer than a busy machine stands still: nothing here is about a time limit.
+/// Longer than a busy machine pauses: none of these tests is about a time limit.
 const PATIENT: &str = "?command_timeout=20s&connect_timeout=20s";
 
-/// Waits until there are so many tombstones. What the caller has sent before is carried out when it looks.
+/// Waits until there are `count` tombstones. Each look also waits until the server has executed what the client sent before.
 async fn await_tombstones(server: &Server, redis: &Redis, count: usize) {
     soon(async {
         loop {
@@ -28,20 +28,20 @@ async fn await_tombstones(server: &Server, redis: &Redis, count: usize) {
     .await;
 }
 
-/// Nothing but counters of tokens.
+/// Asserts that only the counters of tokens are left.
 fn assert_nobody_is_left(server: &Server) {
     let keys = server.keys();
     assert!(keys.iter().all(|key| key.starts_with(b"\xff1t")), "{keys:?}");
 }
 
-/// Everything is open that is needed.
+/// Opens everything that a request needs.
 async fn warm(redis: &Redis) {
     let first = mutex("warm");
     redis.enter(&first, Step::Create, WaitMode::Queue).await.unwrap();
     redis.leave(&first, Creates::Answered).await.unwrap();
 }
 
-/// Asks for a lock and gives that up: before it is written, when it is, or when the answer may be there.
+/// Starts a request and drops it after `turns` turns: before it is written, when it is, or when the answer may have come.
 async fn give_up<T>(asking: impl Future<Output = T>, turns: usize) {
     let mut asking = Box::pin(asking);
     assert!(asking.as_mut().now_or_never().is_none());
@@ -64,12 +64,12 @@ async fn a_thousand_tries_given_up_on_one_connection_leave_no_tombstone() {
     assert_nobody_is_left(&server);
 }
 
-/// The keeper leaves for them, on a connection of its own.
+/// The keeper carries out their leaves, on a connection of its own.
 #[tokio::test]
 async fn a_thousand_acquires_that_are_given_up_leave_no_tombstone() {
     let server = Server::start();
     let keeper = Keeper::start().unwrap();
-    // Time enough to subscribe, for nothing is sent before that.
+    // Enough time to subscribe. Nothing is sent before that.
     let config = format!("{}?prefix=&command_timeout=20s", server.url()).parse().unwrap();
     let redis = Arc::new(Redis::new(config, &keeper).unwrap());
     warm(&redis).await;
@@ -85,7 +85,7 @@ async fn a_thousand_acquires_that_are_given_up_leave_no_tombstone() {
     keeper.stop();
 }
 
-/// What was written on the one that is gone may still arrive, as far as we know.
+/// As far as the client knows, a create that was written on the closed connection may still arrive.
 #[tokio::test]
 async fn a_tombstone_stays_where_the_connection_of_the_create_is_gone() {
     let server = Server::start();
@@ -94,13 +94,13 @@ async fn a_tombstone_stays_where_the_connection_of_the_create_is_gone() {
     let late = mutex("job");
     give_up(client.enter(&late, Step::Create, WaitMode::Try), 1).await;
     server.command::<()>("CLIENT KILL TYPE normal");
-    // The first one may be asked on the connection that is gone.
+    // The first leave may be sent on the closed connection.
     soon(async { while client.redis.leave(&late, Creates::InDoubt).await.is_err() {} }).await;
     await_tombstones(&server, &client.redis, 1).await;
     assert_is_kept_out(&client, &late).await;
 }
 
-/// Those in a batch may be sent again, and those behind it may not be sent at all.
+/// Creates in a batch may be sent again, and creates behind it may not be sent at all.
 #[tokio::test]
 async fn a_tombstone_stays_behind_a_batched_create() {
     let server = Server::start();
@@ -108,7 +108,7 @@ async fn a_tombstone_stays_behind_a_batched_create() {
     warm(&client.redis).await;
     let entries: Vec<_> = (0..64).map(|i| mutex(&format!("job/{i}"))).collect();
     let all = join_all(entries.iter().map(|entry| client.enter(entry, Step::Create, WaitMode::Try)));
-    // 32 go alone at the most.
+    // At most 32 are sent alone.
     give_up(all, 1).await;
     for entry in &entries {
         client.redis.leave(entry, Creates::InDoubt).await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that answer, but cannot keep locks: `connect` says so, and what to use instead.
+//! Servers that answer but cannot keep locks: `connect` says so, and what to use instead.
 
 mod common;
 
@@ -28,7 +28,7 @@ async fn a_node_of_a_cluster_is_refused_at_once() {
     assert_says(&refusal(&server.url()).await, "a node of a cluster", "stands alone");
 }
 
-/// It says so itself, before it is asked what it is.
+/// The server refuses the database before the client asks what it is.
 #[tokio::test]
 async fn a_node_of_a_cluster_is_refused_for_any_database() {
     let bus = Port::reserve();
@@ -47,7 +47,7 @@ async fn a_replica_is_refused_at_once() {
     assert!(Redis::connect(replica.url().parse().unwrap(), &Keeper::start().unwrap()).await.is_ok());
 }
 
-/// What `connect` says of a sentinel, once that listens.
+/// The error of `connect` for a sentinel, once the sentinel listens.
 async fn refusal_of_a_sentinel(database: &str) -> BackendError {
     let sentinel = RedisServer::sentinel();
     soon(async {
@@ -67,7 +67,7 @@ async fn a_sentinel_is_refused_at_once() {
     assert_says(&refusal_of_a_sentinel("").await, "a sentinel", "the master that it names");
 }
 
-/// It does not know what chooses one, and is asked what it is.
+/// A sentinel does not know the command that selects a database, so the client asks what the server is.
 #[tokio::test]
 async fn a_sentinel_is_refused_for_any_database() {
     let error = refusal_of_a_sentinel("/3").await;

@@ -1,4 +1,4 @@
-//! [`Access`]: who may use the files beside the database: those who may write to it, and nobody else.
+//! [`Access`]: who may use the files beside the database: only users who may write to the database.
 
 use std::{
     fs::Metadata,
@@ -12,18 +12,18 @@ use rustix::fs::{
     statat,
 };
 
-/// Files made in such a folder get the group of the folder.
+/// Files created in a folder with this bit get the group of the folder.
 const SETGID: u32 = 0o2000;
 
-/// What the group may do.
+/// The permissions of the group.
 const GROUP: u32 = 0o070;
 
-/// Whether the group may write, and whether everybody may.
+/// The permissions to write, of the group and of all users.
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
 
 /// The mode, the owner and the group of a database, for the files beside it. They are applied through descriptors, or to names in a folder
-/// that belongs to nobody else: in a folder of several users, another file may have the name by now.
+/// that belongs only to this user: in a folder of several users, another file may have the name by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     mode: u32,
@@ -32,12 +32,12 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// As a file is found.
+    /// The access of an existing file.
     pub(crate) fn of(database: &Metadata) -> Self {
         Self { mode: database.mode() & 0o666, owner: database.uid(), group: database.gid() }
     }
 
-    /// Applies them to an open file that was made for this process alone.
+    /// Applies the access to an open file that was created for this process alone.
     ///
     /// # Errors
     /// If the mode cannot be set.
@@ -45,13 +45,13 @@ impl Access {
         self.apply_mode(self.mode, file)
     }
 
-    /// Applies them to an open folder.
+    /// Applies the access to an open folder.
     ///
     /// # Errors
     /// If the mode cannot be set.
     pub(crate) fn apply_to_folder(self, folder: impl AsFd) -> io::Result<()> {
         let inherited = if self.mode & GROUP == 0 { 0 } else { SETGID };
-        // Those who may read it may search it.
+        // Users who may read the folder may search it.
         let searched = (self.mode & 0o444) >> 2;
         self.apply_mode(self.mode | searched | inherited, folder)
     }
@@ -62,8 +62,8 @@ impl Access {
         Ok(fchmod(file, mode)?)
     }
 
-    /// Applies them to the file with this name in an open folder that nobody else can enter: to a socket, whose descriptor has nothing to
-    /// do with its file.
+    /// Applies the access to the file with this name in an open folder that other users cannot enter. This is for sockets, whose descriptors
+    /// do not refer to their files.
     ///
     /// # Errors
     /// If the mode cannot be set.
@@ -76,8 +76,8 @@ impl Access {
         Ok(chmodat(folder, name, mode, AtFlags::empty())?)
     }
 
-    /// Gives a file the group of the database, if this process may, and returns the mode for it. Root also gives it to the owner, who could
-    /// not use it otherwise; SQLite does the same.
+    /// Gives a file the group of the database, if this process may, and returns the mode for it. Root also makes the owner of the database
+    /// the owner of the file, who could not use it otherwise; SQLite does the same.
     fn change_owner(
         self,
         mode: u32,
@@ -88,12 +88,12 @@ impl Access {
         let owner = rustix::process::geteuid().is_root().then(|| Uid::from_raw(self.owner));
         let given = owner.is_some() && give(owner, group).is_ok();
         let has_group = given || found.st_gid == self.group || give(None, group).is_ok();
-        // A user outside the group cannot give it anything, and the user's own group gets no access.
+        // A user outside the group cannot give files to it, and the user's own group gets no access.
         Mode::from_raw_mode(if has_group { mode } else { mode & !(GROUP | SETGID) })
     }
 
-    /// Applies only the group, to a file that was made with our mode, without opening it: closing it would drop what this process has
-    /// locked there. Any other file under its name is left as it is: a user who may write to the folder may have put it there.
+    /// Applies only the group, to a file that was created with our mode, without opening it: closing it would drop the locks that this
+    /// process has on it. Any other file under its name is left as it is: a user who may write to the folder may have put it there.
     ///
     /// # Errors
     /// If it cannot be looked at.
@@ -106,18 +106,18 @@ impl Access {
             && found.st_nlink == 1
             && found.st_mode & 0o666 == self.mode;
         if made && found.st_gid != self.group {
-            // A user outside the group cannot.
+            // A user outside the group cannot do this.
             let _ = chownat(&file, "", None, Some(Gid::from_raw(self.group)), AtFlags::EMPTY_PATH);
         }
         Ok(())
     }
 
-    /// Whether a file beside the database was made for those who may write to it: by one of them, and so that all of them may write to it
-    /// too. A file with narrower access was moved here from elsewhere.
+    /// Whether a file beside the database was created for the users who may write to the database: by one of them, and so that all of them
+    /// may write to it. A file with narrower access was moved here from elsewhere.
     pub(crate) fn is_made_for(self, found: &Metadata) -> bool {
         let user = rustix::process::geteuid();
         let of_owner = (found.uid(), found.gid()) == (self.owner, self.group);
-        // Files that root makes get the owner and the group of the database.
+        // Files that root creates get the owner and the group of the database.
         let is_ours = !user.is_root() && found.uid() == user.as_raw();
         let of_group = self.mode & GROUP_WRITES != 0 && found.gid() == self.group;
         let of_any = self.mode & ALL_WRITE != 0;
@@ -127,7 +127,7 @@ impl Access {
             && (of_owner || is_ours || of_group || of_any)
     }
 
-    /// Whether the owner of a file may write to the database, as far as owner and group tell.
+    /// Whether the owner of a file may write to the database, as far as owner and group show.
     pub(crate) fn is_of_one(self, found: &Metadata) -> bool {
         self.mode & ALL_WRITE != 0
             || found.uid() == self.owner
@@ -135,7 +135,7 @@ impl Access {
             || (self.mode & GROUP_WRITES != 0 && found.gid() == self.group)
     }
 
-    /// Whether only those who may write to the database can add files to this folder, or remove them.
+    /// Whether only users who may write to the database can add files to this folder, or remove them.
     pub(crate) fn trusts(self, folder: &Stat) -> bool {
         if self.mode & ALL_WRITE != 0 {
             return true;

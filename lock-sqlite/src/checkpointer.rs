@@ -1,5 +1,5 @@
-//! [`Checkpointer`]: moves the write-ahead log into the database. That waits for the disk, which can take seconds when others use it, so a
-//! thread of its own does it while others go on writing.
+//! [`Checkpointer`]: moves the write-ahead log into the database. This waits for the disk, which can take seconds when other programs use
+//! it, so a separate thread does it while other threads and processes continue to write.
 
 use std::{
     path::Path,
@@ -16,27 +16,27 @@ use rusqlite::Connection;
 
 use crate::{connection, error::Failure, store::Store, store_lock::StoreLock, time_limit::TimeLimit};
 
-/// If the disk was quicker than this a moment ago, all threads of this process wait once so that the log can restart from its beginning:
-/// that takes a moment in which nobody writes.
+/// If the disk was quicker than this a moment ago, all threads of this process wait once so that the log can restart from its beginning,
+/// which needs a moment without writes.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// How long other writers are waited for then.
+/// How long that waits for other writers.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long one statement may take: others may have written more into the file than locks.
+/// How long one statement may take: another program may have written more than locks into the file.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// With fewer pages than this in it, the log has just restarted: another process did it.
+/// If the log has fewer pages than this, another process has just restarted it.
 const SHORT: i64 = 1024;
 
-/// Wakes the thread that moves the log into the file. The thread starts at its first use, and ends with the executor.
+/// Wakes the thread that moves the log into the file. The thread starts at the first use, and ends with the executor.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpointer(OnceLock<Option<SyncSender<()>>>);
 
 impl Checkpointer {
     /// Asks for a checkpoint. Does nothing if one is running.
     pub(crate) fn request(&self, store: &Arc<StoreLock>) {
-        // If it cannot be started, the worker does it when it is overdue.
+        // If the thread cannot be started, the worker makes the checkpoint when it is overdue.
         if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(store))) {
             let _ = thread.try_send(());
         }
@@ -64,8 +64,8 @@ fn work(calls: &Receiver<()>, store: &Weak<StoreLock>) {
     }
 }
 
-/// Uses a connection of its own, and closes it afterwards: one that stayed open would keep others out if the log or the shared memory were
-/// deleted, and nothing would notice that here.
+/// Uses a connection of its own, and closes it afterwards. If it stayed open, it would keep other processes out after the log or the shared
+/// memory were deleted, and nothing would notice that here.
 fn bring_into_file(lock: &StoreLock) -> Result<(), Failure> {
     // Dropped after the connection.
     let Some((_opened, path)) = lock.with(Store::open_file) else { return Ok(()) };
@@ -77,7 +77,7 @@ fn bring_into_file(lock: &StoreLock) -> Result<(), Failure> {
         return Ok(());
     }
     let quick = started.elapsed() < QUICK;
-    // The disk may have taken longer.
+    // The disk may have taken all of the first limit.
     limit.set(Instant::now() + LONGEST);
     lock.with(|store| {
         if (quick || store.is_log_long()) && begin_anew(&connection)? {
@@ -97,8 +97,8 @@ fn connect(path: &Path) -> Result<(Connection, TimeLimit), Failure> {
     Ok((connection, limit))
 }
 
-/// Restarts the log. Little was written meanwhile. One write follows at once, because the first write to a restarted log waits for the
-/// disk: else a caller would wait, on its own thread. Returns false if others did not allow it.
+/// Restarts the log, to which little was written in the meantime. Writes once right after, because the first write to a restarted log waits
+/// for the disk, and otherwise a caller would wait on its own thread. Returns false if other connections prevented the restart.
 fn begin_anew(connection: &Connection) -> Result<bool, Failure> {
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
     if !busy {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::{files::Files, new_database::prepare};
 
-    /// Else a caller would wait for the disk, on its own thread.
+    /// Otherwise a caller would wait for the disk on its own thread.
     #[test]
     fn the_thread_that_restarts_the_log_is_the_first_to_write_to_it() {
         let folder = tempfile::tempdir().unwrap();

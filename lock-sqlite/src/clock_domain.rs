@@ -4,10 +4,10 @@ use std::{fs, io, path::Path};
 
 use crate::error::{Failure, of_io};
 
-/// The boot of the machine and the time namespace of this process, with the failure of a transaction.
+/// The boot of the machine and the time namespace of this process. Its error is that of a transaction.
 ///
 /// # Errors
-/// If `/proc` does not tell.
+/// If `/proc` does not show them.
 pub(crate) fn of_this_process() -> Result<String, Failure> {
     here().map_err(|error| {
         let doing = "reading what tells one boot from another, in";
@@ -18,7 +18,7 @@ pub(crate) fn of_this_process() -> Result<String, Failure> {
 /// The boot of the machine and the time namespace of this process, in which `CLOCK_BOOTTIME` means one thing.
 ///
 /// # Errors
-/// If `/proc` does not tell.
+/// If `/proc` does not show them.
 fn here() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     // Kernels before 5.6 have no time namespaces, and one clock.

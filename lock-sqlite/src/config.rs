@@ -1,4 +1,4 @@
-//! [`SqliteConfig`]: where the file is, and how long a command may wait for it.
+//! [`SqliteConfig`]: the path of the file, and the time limit for commands.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use lock_core::settings::{ByName, ConfigError, UrlForm, duration};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Deserializer};
 
-/// Which file, and how long to wait for it.
+/// The path of the file, and the time limit for commands.
 ///
 /// From a URL:
 ///
@@ -20,8 +20,8 @@ use serde::{Deserialize, Deserializer};
 /// sqlite:machine[?command_timeout=…]
 /// ```
 ///
-/// A path that begins with `~/` starts from the home folder (`HOME`), and one that does not begin with `/` from the folder that the
-/// process is in when the backend is made. In it, `?`, `#` and `%` are percent-encoded. `machine` is no path, but
+/// A path that begins with `~/` starts from the home folder (`HOME`), and one that does not begin with `/` from the working directory of
+/// the process when the backend is made. In the path, `?`, `#` and `%` are percent-encoded. `machine` is not a path, but
 /// [the file of this machine](Self::MACHINE_FILE); a file of that name is `./machine`.
 ///
 /// ```
@@ -37,7 +37,7 @@ use serde::{Deserialize, Deserializer};
 /// let machine: SqliteConfig = "sqlite:machine".parse()?;
 /// assert_eq!(machine.path.as_deref(), Some(Path::new(SqliteConfig::MACHINE_FILE)));
 ///
-/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// // The same from a file: a missing field has its default, an unknown one is an error.
 /// let same: SqliteConfig =
 ///     serde_json::from_str(r#"{ "path": "/var/lib/app/locks.db", "command_timeout": "500ms" }"#)?;
 /// assert_eq!(config, same);
@@ -47,10 +47,10 @@ use serde::{Deserialize, Deserializer};
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqliteConfig {
-    /// The file. Its folder has to be there; `~/` is the home folder. Default: `distlock/locks.db` in the user's state directory
-    /// (`XDG_STATE_HOME`, or `~/.local/state`), which is made for the user alone.
+    /// The file. Its folder has to exist; `~/` is the home folder. Default: `distlock/locks.db` in the user's state directory
+    /// (`XDG_STATE_HOME`, or `~/.local/state`), which is created for the user alone.
     pub path: Option<PathBuf>,
-    /// How long a command may take. Most of that is waiting for other writers. Default 2 s; 10 ms to 1 h.
+    /// How long a command may take. Most of that time is waiting for other writers. Default 2 s; 10 ms to 1 h.
     #[serde(with = "lock_core::settings::duration")]
     pub command_timeout: Duration,
 }
@@ -62,7 +62,7 @@ const FORM: UrlForm = UrlForm {
     parameters: &["command_timeout"],
 };
 
-/// Stands for the file of this machine in a URL.
+/// The word for the file of this machine in a URL.
 const MACHINE: &str = "machine";
 
 impl Default for SqliteConfig {
@@ -73,8 +73,8 @@ impl Default for SqliteConfig {
 
 impl SqliteConfig {
     /// The file for all users of a group on this machine, which the URL `sqlite:machine` and the option `--machine` of the `distlock`
-    /// command name. It is not made by itself: `distlock setup-machine --group NAME` makes it once, as root, with its folder and their
-    /// modes. Each of these users can take the locks of the others.
+    /// command name. It is not created automatically: `distlock setup-machine --group NAME` creates it once, as root, with its folder and
+    /// their modes. Each of these users can take the locks of the others.
     pub const MACHINE_FILE: &str = "/var/lib/distlock/locks.db";
 
     /// Reads a URL, as `parse` does.
@@ -111,7 +111,7 @@ impl SqliteConfig {
         Ok(config)
     }
 
-    /// Checks every field, without opening the file. A backend does so when it is made.
+    /// Checks every field, without opening the file. Making a backend checks them, too.
     ///
     /// # Errors
     /// [`ConfigError`] names the first field that is wrong.
@@ -148,7 +148,7 @@ impl FromStr for SqliteConfig {
     }
 }
 
-/// As a URL, for people.
+/// The settings as a URL, for messages.
 impl fmt::Display for SqliteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {

@@ -1,5 +1,5 @@
-//! Connections to the database at exactly its path, with all features off by which SQLite would carry out what another user wrote into the
-//! file.
+//! Connections to the database at exactly its path, with all features off by which SQLite would execute something that another user wrote
+//! into the file.
 
 use std::{path::Path, time::Duration};
 
@@ -15,13 +15,13 @@ const SETTINGS: [(DbConfig, bool); 4] = [
     (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
 ];
 
-/// In bytes: the longest text or row that is read. Ours are far shorter: a name and a label of some hundred bytes each.
+/// The longest text or row that is read, in bytes. Ours are far shorter: a name and a label of some hundred bytes each.
 const LONGEST_TEXT: i32 = 1024 * 1024;
 
-/// Opens an existing file, and reads nothing of it yet. SQLite's own waiting is off: see [`retry`](crate::retry).
+/// Opens an existing file, and reads nothing from it yet. SQLite's own waiting is off: see [`retry`](crate::retry).
 ///
 /// # Errors
-/// If it cannot be opened, if there is a link in its path, or if a foreign file stands beside it.
+/// If it cannot be opened, if there is a link in its path, or if there is a foreign file beside it.
 pub(crate) fn open(path: &Path) -> Result<Connection, Failure> {
     foreign_files::refuse(path)?;
     let connection = Connection::open_with_flags(

@@ -22,14 +22,14 @@ use crate::{
     wal_files::{self, OpenFiles, WalFiles},
 };
 
-/// A transaction on a caller's thread takes no longer, whatever is in the file.
+/// A transaction on a caller's thread takes no longer than this, whatever is in the file.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// A process that joins moves the log into the file when the log has more pages, instead of SQLite's default of 1 000. The first process
-/// on a file reads the whole log, so its length is a part of what a start of the command costs.
+/// A process that joins moves the log into the file if the log has more pages than this, instead of SQLite's default of 1 000. The first
+/// process on a file reads the whole log, so its length is a part of what a start of the command costs.
 const LOG_PAGES_AT_JOIN: i64 = 200;
 
-/// More statements than there are, so that each is compiled once.
+/// More than the number of our statements, so that each is compiled once.
 const STATEMENTS: usize = 64;
 
 /// A database, until its file is replaced or its leases are declared void.
@@ -39,7 +39,7 @@ pub(crate) struct Database {
     pub(crate) connection: Connection,
     pub(crate) limit: TimeLimit,
     identity: FileId,
-    /// The files beside the database before it was opened.
+    /// The files that were beside the database before it was opened.
     found: WalFiles,
     /// None until this process has joined.
     opened: Option<OpenFiles>,
@@ -47,19 +47,19 @@ pub(crate) struct Database {
     epoch: i64,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
-    /// It is committed.
+    /// The transaction is committed.
     Committed(T, Effects),
-    /// It is another database by now. Nothing was done.
+    /// The path leads to another database by now. Nothing was done.
     OtherDatabase,
-    /// There were no tokens left; there are now. Nothing was done.
+    /// There were no tokens left, and now there are some. Nothing was done.
     NeedsTokens,
 }
 
 impl Database {
-    /// Opens the file, and changes nothing in it: it may be any file.
+    /// Opens the file without changing anything in it, because it may be any file.
     ///
     /// # Errors
     /// If it cannot be opened, or is no database of locks.
@@ -96,8 +96,8 @@ impl Database {
         self.opened.as_ref()
     }
 
-    /// Creates the tables if there are none, and registers this process: in place of `former`, if that was this process, too, and others
-    /// can no longer see that it lives.
+    /// Creates the tables if there are none, and registers this process. Replaces `former`, an id of this process under which other
+    /// processes can no longer see that it is alive.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -146,7 +146,7 @@ impl Database {
         })?;
         let mut transaction = Transaction::begin(&self.connection, context)?;
         if theirs != domain {
-            // PR32: its times mean nothing here.
+            // PR32: times of another clock domain have no meaning here.
             if let Some(member) =
                 transaction.members()?.iter().find(|member| process_lock::may_live(folder, member.id))
             {
@@ -172,7 +172,7 @@ impl Database {
         Ok((epoch, transaction.effects))
     }
 
-    /// Whether a former log is lost or unknown: it was moved into the file, or somebody deleted it.
+    /// Whether this connection begins a new log, so that an earlier one was moved into the file, or was deleted.
     fn begins_a_wal(&self) -> bool {
         let wal = self.opened.as_ref().and_then(|opened| opened.wal_files().wal);
         self.found.wal.is_none() || self.found.wal != wal
@@ -181,7 +181,7 @@ impl Database {
     /// Runs an operation as one transaction.
     ///
     /// # Errors
-    /// The failure. Nothing was done then.
+    /// If the operation or SQLite fails. Nothing was done then.
     pub(crate) fn write<T>(
         &mut self,
         context: TransactionContext<'_>,
@@ -209,8 +209,8 @@ impl Database {
         done
     }
 
-    /// Raises the ceiling of tokens if all below it were minted, and waits until the disk has it. No token above the ceiling is ever
-    /// minted, so tokens never repeat after a loss of power.
+    /// Raises the ceiling of tokens if all tokens below it were minted, and waits until the new one is on the disk. No token above the
+    /// ceiling is ever minted, so tokens never repeat after a loss of power.
     ///
     /// # Errors
     /// An error of SQLite.
@@ -239,7 +239,7 @@ impl Database {
         Ok(())
     }
 
-    /// Moves the pages of the log that nobody reads into the file. Returns false if another connection is doing it.
+    /// Moves the pages of the log that no connection reads into the file. Returns false if another connection is doing that.
     ///
     /// # Errors
     /// An error of SQLite.
@@ -263,12 +263,12 @@ impl Database {
 
     fn roll_back(&self) {
         self.limit.lift();
-        // SQLite may have rolled back by itself. If it cannot, the connection is not used again.
+        // SQLite may have rolled back by itself. If the rollback fails, the connection is not used again.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
 
     fn is_known(&self, member: i64) -> bool {
-        // In doubt, the files are kept.
+        // If this is unknown, the files are kept.
         let find = "SELECT 1 FROM members WHERE id = ?1";
         let Ok(mut find) = self.connection.prepare_cached(find) else { return true };
         find.query_row([member], |_| Ok(())).optional().map_or(true, |found| found.is_some())
@@ -278,7 +278,7 @@ impl Database {
 fn use_wal(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let mode = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
     if mode("PRAGMA journal_mode")? != "wal" {
-        // It is empty. A process that opens it at this moment must find no journal beside it.
+        // The file is empty. A process that opens it at this moment must find no journal beside it.
         mode("PRAGMA journal_mode = MEMORY")?;
     }
     let mode = mode("PRAGMA journal_mode = WAL")?;
@@ -297,8 +297,8 @@ fn read_only(path: &Path) -> lock_core::BackendError {
 
 fn another_clock(path: &Path, member: i64) -> lock_core::BackendError {
     let why = format!(
-        "it is in use by processes with another clock (a container with a time of its own, a virtual machine): {member:016x} \
-         lives; use a file for each, or end them"
+        "it is in use by processes with another clock (a container with its own time namespace, a virtual machine): {member:016x} \
+         is alive; use a separate file, or end these processes"
     );
     unsupported(path, &why)
 }

@@ -6,16 +6,16 @@ use lock_core::{BackendError, Diagnosis};
 
 use crate::{clock::now, process_lock, schema::VERSION, store::Store};
 
-/// With less than this the disk is soon full: of the file, its log, and other files on it.
+/// If less than this is free, the disk is soon full, of the file, its log, and other files.
 const LITTLE: u64 = 16 << 20;
 
-/// A longer log was not moved into the file for a long time: somebody has a read transaction open.
+/// A longer log was not moved into the file for a long time, because a process has a read transaction open.
 const LONG_LOG: u64 = 64 << 20;
 
-/// Files made in such a folder get its group.
+/// Files created in a folder with this bit get its group.
 const SETGID: u32 = 0o2000;
 
-/// In such a folder users may remove only their own files.
+/// In a folder with this bit, users may remove only their own files.
 const STICKY: u32 = 0o1000;
 
 pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis, BackendError> {
@@ -48,7 +48,7 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
     if unjudged > 0 {
         diagnosis.problems.push(format!(
             "the files of {unjudged} processes in {} are gone or replaced, so their locks are only free when their ttl ends: \
-             let nothing clean up there",
+             keep clean-up jobs away from this folder",
             folder.path().display()
         ));
     }
@@ -75,7 +75,7 @@ fn disk_problems(diagnosis: &mut Diagnosis, database: &Path) {
     diagnosis.facts.push(("log, bytes", length.to_string()));
     if length > LONG_LOG {
         diagnosis.problems.push(format!(
-            "the log has {length} bytes, because somebody reads the file without an end: see who has it open (`fuser {}`)",
+            "the log has {length} bytes, because a process does not stop reading the file: see which processes have it open (`fuser {}`)",
             database.display()
         ));
     }
@@ -95,22 +95,21 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     }
     let (for_group, for_all) = (file.mode() & 0o020 != 0, file.mode() & 0o002 != 0);
     let of_group = found.gid() == group;
-    // A user who may write to the database can spoil it anyway. In a sticky folder nobody replaces the files of others.
+    // A user who may write to the database can damage it anyway. In a sticky folder, users cannot replace the files of others.
     let foreign = match (for_all, for_group && of_group) {
         (true, _) => 0,
         (_, true) => 0o002,
         _ => 0o022,
     };
     if mode & foreign != 0 && mode & STICKY == 0 {
-        let whose =
-            if found.uid() == rustix::process::geteuid().as_raw() { "" } else { ", of somebody else" };
+        let whose = if found.uid() == rustix::process::geteuid().as_raw() { "" } else { ", of another user" };
         diagnosis.problems.push(format!(
-            "others may replace files in {shown} ({mode:o}{whose}), and a replaced file is another world of locks: close it to them"
+            "others may replace files in {shown} ({mode:o}{whose}), and a replaced file is a separate set of locks: deny them write access"
         ));
     }
     if for_group && !(of_group && mode & SETGID != 0) {
         diagnosis.problems.push(format!(
-            "group {group} has the file, but not what others make in {shown} ({mode:o}, group {}), and so they may be kept from it: \
+            "group {group} owns the file, but not files that users create in {shown} ({mode:o}, group {}), so its members may be denied access: \
              `chgrp {group} {shown}; chmod g+s {shown}`",
             found.gid()
         ));
@@ -121,15 +120,15 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     if readers != 0 {
         let (found, closed) = (file.mode() & 0o777, file.mode() & 0o777 & !readers);
         diagnosis.problems.push(format!(
-            "others may read {} ({found:o}), and a user who can read it can lock everybody out: \
+            "others may read {} ({found:o}), and a user who can read it can keep all others from its locks: \
              `chmod {closed:o} {0}`",
             database.display()
         ));
     }
     if (for_group || for_all) && mode & STICKY != 0 && protects_files() {
         diagnosis.problems.push(format!(
-            "in {shown}, which is sticky ({mode:o}), the system keeps users from what others have made (`fs.protected_regular`): \
-             put the file into a folder that is not"
+            "in {shown}, which is sticky ({mode:o}), the system denies users the files of others (`fs.protected_regular`): \
+             put the file into a folder that is not sticky"
         ));
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 
 use crate::error::Failure;
 
-/// An entry as the file has it.
+/// An entry as it is stored in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryRow {
     pub(crate) token: i64,
@@ -19,7 +19,7 @@ pub(crate) struct EntryRow {
 
 impl EntryRow {
     /// # Errors
-    /// If this library did not write it, or an error of SQLite.
+    /// If this library did not write the row, or an error of SQLite.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, Failure> {
         Ok(Self {
             token: row.get(0)?,

@@ -15,11 +15,11 @@ pub(crate) const STORE: &str = "sqlite";
 pub(crate) enum Failure {
     /// An error of SQLite, or of the file behind it.
     Sqlite(Sqlite),
-    /// The request is refused.
+    /// The request was refused.
     Refused(BackendError),
     /// Something in the file was not written by this library, such as `an entry id`.
     Damaged(&'static str),
-    /// It takes more time than the caller of a verb has. Only the executor sees this.
+    /// The operation takes more time than it may on a caller's thread. Only the executor sees this.
     TakesTime,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
             Self::Refused(error) => error,
             Self::Sqlite(error) => of_sqlite(path, error),
             Self::Damaged(what) => {
-                let why = format!("{what} in it is none that this library wrote; see what else writes to it");
+                let why = format!("{what} in it was not written by this library; see what else writes to it");
                 BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).advised()
             }
             Self::TakesTime => BackendError::new(STORE, Kind::Unavailable, "it takes time").unsent(),
@@ -60,9 +60,9 @@ pub(crate) fn is_busy(error: &Sqlite) -> bool {
 pub(crate) fn of_sqlite(path: &Path, error: Sqlite) -> BackendError {
     let kind = kind(error.sqlite_error_code(), path);
     let hint = match kind {
-        Kind::Protocol => "; it is damaged, or no database of locks: move it away while nobody uses it",
-        Kind::Unreachable => "; check the path, and that its folder is there",
-        Kind::TimedOut => "; it took as long as a command may take: see what else stands in it",
+        Kind::Protocol => "; it is damaged, or no database of locks: move it away while no process uses it",
+        Kind::Unreachable => "; check the path, and that its folder exists",
+        Kind::TimedOut => "; it took as long as a command may take: see what else is in the file",
         _ => "",
     };
     let told =
@@ -79,7 +79,7 @@ fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
         Some(ErrorCode::OperationInterrupted) => Kind::TimedOut,
         Some(ErrorCode::ReadOnly) => Kind::ReadOnly,
         Some(ErrorCode::PermissionDenied) => Kind::Denied,
-        // A full disk is an I/O error when the shared memory grows.
+        // If the shared memory grows, a full disk is reported as an I/O error.
         Some(ErrorCode::SystemIoFailure) if is_full(path) => Kind::OutOfMemory,
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Unreachable,
         _ => Kind::Protocol,
@@ -118,18 +118,18 @@ pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> 
     let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
     let why = match writer {
         Some(writer) if writer.stopped => {
-            format!("{writer} writes to it, and is stopped; let it go on (`kill -CONT {pid}`), or end it")
+            format!("{writer} writes to it, and is stopped; let it continue (`kill -CONT {pid}`), or end it")
         }
         Some(writer) => {
-            format!("{writer} writes to it now; see what keeps it, or who else writes without a pause")
+            format!("{writer} writes to it now; see what delays it, or which process writes all the time")
         }
-        None => format!("others wrote to it; see who has it open (`fuser {path}`)"),
+        None => format!("other processes wrote to it; see which have it open (`fuser {path}`)"),
     };
-    let message = format!("{path}: it was not free to be written to within {patience:?}: {why}");
+    let message = format!("{path}: it could not be written to within {patience:?}: {why}");
     BackendError::new(STORE, Kind::TimedOut, message).unsent().advised()
 }
 
-/// A file, or a file system, that locks cannot be kept on. `why` says what to do.
+/// A file or a file system that cannot keep locks. `why` says what to do.
 pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent().advised()
 }
@@ -139,12 +139,12 @@ pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// A state that others can still mend.
+/// A state that other processes may still fix.
 pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
 }
 
-/// The file is no database of locks. `why` says what to do.
+/// The file is not a database of locks. `why` says what to do.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent().advised()
 }
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn what_to_do_about_a_damaged_row_is_said_once_and_names_the_file() {
         let error = Failure::Damaged("a claim").at(Path::new("/locks.db"));
-        let said = "/locks.db: a claim in it is none that this library wrote; see what else writes to it";
+        let said = "/locks.db: a claim in it was not written by this library; see what else writes to it";
         let explained = error.explained().to_string();
         assert_eq!(explained, format!("the answer of the store was not understood (sqlite: {said})"));
     }
 
-    /// Made by hand, it would not have the mode and the group that it needs.
+    /// If it is made by hand, it does not have the mode and the group that it needs.
     #[test]
     fn the_missing_folder_of_the_machine_is_made_by_the_command() {
         let missing = |database: &str, folder: &str| {

@@ -1,5 +1,5 @@
-//! [`Executor`]: carries out operations: on the threads of their callers if that is possible at once; else, in order, on the worker, which
-//! has the time.
+//! [`Executor`]: carries out operations: on the threads of their callers if that is possible at once, otherwise in order on the worker,
+//! which may wait.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +17,7 @@ use crate::{
     store_lock::StoreLock, transaction::Transaction,
 };
 
-/// A task for the worker. It returns the answer, which is given when the store is free again.
+/// A task for the worker. It returns a function that gives the caller its answer, and is called when the store is free again.
 pub(crate) type Job = Box<dyn FnOnce(&mut Store) -> Answer + Send>;
 
 /// Wakes the caller.
@@ -29,7 +29,7 @@ pub(crate) struct Executor {
     pub(crate) notifier: Notifier,
     store: Arc<StoreLock>,
     checkpointer: Checkpointer,
-    /// Whether the worker watches for waiters; else it has to be told when there are some.
+    /// Whether the worker watches for waiters. Otherwise it has to be woken when there are some.
     worker_watches: AtomicBool,
 }
 
@@ -40,8 +40,8 @@ impl Executor {
         Self { notifier, store, checkpointer, worker_watches }
     }
 
-    /// Carries out an operation on the thread of its caller. Returns None, with nothing done, if anything is in the way: another writer,
-    /// here or in another process; a disk that was slow; or more work than a caller has time for.
+    /// Carries out an operation on the thread of its caller. Returns None, with nothing done, if that would take time: because of another
+    /// writer, here or in another process; a disk that was slow; or more work than a caller has time for.
     pub(crate) fn run_inline<T>(
         &self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
@@ -54,12 +54,12 @@ impl Executor {
         done
     }
 
-    /// Waits for the store, and works on it. Messages are sent when it is free again.
+    /// Waits for the store, and runs `work` on it. Messages are sent when the store is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
         self.store.with(work)
     }
 
-    /// Gives the worker something to do. Returns false if the worker has ended.
+    /// Gives the worker a task. Returns false if the worker has ended.
     pub(crate) fn submit(&self, jobs: &Sender<Job>, job: Job) -> bool {
         self.store.add_queued();
         let given = jobs.send(job).is_ok();
@@ -69,7 +69,7 @@ impl Executor {
         given
     }
 
-    /// Does a task of the worker. The caller is answered when the store is free.
+    /// Runs a task of the worker. The caller gets its answer when the store is free.
     pub(crate) fn run_job(&self, job: Job) {
         // The caller learns of a panic by getting no answer.
         let done = catch_unwind(AssertUnwindSafe(|| {
@@ -81,7 +81,7 @@ impl Executor {
         }));
         self.store.remove_queued();
         let Ok((answer, checkpoint, checkpoint_due)) = done else { return };
-        // It wakes the caller, which is code of others.
+        // This wakes the caller, which runs foreign code.
         isolate(answer);
         if let Err(error) = checkpoint {
             isolate(|| tracing::debug!(?error, "the log was not brought into the file"));
@@ -96,7 +96,7 @@ impl Executor {
         !self.worker_watches.load(Ordering::Acquire) && !self.notifier.waiters.is_empty()
     }
 
-    /// Called by the worker before it sleeps until it is called. Returns false if it has to stay awake. A new waiter is either seen here,
+    /// Called by the worker before it sleeps until it is woken. Returns false if it has to stay awake. A new waiter is either seen here,
     /// or sees that the worker does not watch.
     pub(crate) fn may_sleep(&self) -> bool {
         self.worker_watches.store(false, Ordering::Release);
@@ -136,7 +136,7 @@ mod tests {
         Ok(())
     }
 
-    /// A busy machine may look like a slow disk, for a while.
+    /// A busy machine may look like a slow disk for a while.
     fn runs_inline(executor: &Arc<Executor>) -> bool {
         let started = Instant::now();
         std::iter::repeat_with(|| executor.run_inline(&nothing).is_some())
@@ -152,7 +152,7 @@ mod tests {
         })
     }
 
-    /// PR08: a leave that passes the create before it finds nothing.
+    /// PR08: a leave that overtakes its create would find nothing.
     #[test]
     fn callers_do_not_pass_what_the_worker_was_given() {
         let (_folder, executor) = executor();
@@ -192,7 +192,7 @@ mod tests {
         assert!(runs_inline(&executor));
     }
 
-    /// Else the answer to one verb would send the next one to the worker, forever.
+    /// Otherwise the answer to one verb would send the next one to the worker, forever.
     #[test]
     fn a_caller_that_is_answered_finds_the_store_free() {
         let (_folder, executor) = executor();

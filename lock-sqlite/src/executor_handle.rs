@@ -23,17 +23,17 @@ use crate::{
     worker,
 };
 
-/// Backends with the same path and the same time limit share a handle. The path, not the file, is the key, because a replaced file is found
-/// again by its path: so two paths to one file have a store each. A fork has its own, as it has none of the threads.
+/// Backends with the same path and the same time limit share a handle. The key is the path and not the file, because a replaced file is
+/// found again by its path: so two paths to one file have a store each. A fork gets its own handles, because it has none of the threads.
 type Key = (PathBuf, bool, Duration, u32);
 
 static IN_USE: Mutex<BTreeMap<Key, Weak<ExecutorHandle>>> = Mutex::new(BTreeMap::new());
 
-/// How often the lock is tried: in a fork, a thread that does not exist may hold it forever.
+/// How often the lock is tried. In a fork, a thread that exists only in the parent may hold it forever.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// An executor, and the way to its worker. The worker ends with the last handle.
+/// An executor, and the sender of tasks for its worker. The worker ends with the last handle.
 #[derive(Debug)]
 pub(crate) struct ExecutorHandle {
     pub(crate) executor: Arc<Executor>,
@@ -72,7 +72,7 @@ impl ExecutorHandle {
         Ok(handle)
     }
 
-    /// Gives the worker something to do. Returns false if the worker has ended.
+    /// Gives the worker a task. Returns false if the worker has ended.
     pub(crate) fn submit(&self, job: Job) -> bool {
         self.executor.submit(&self.jobs, job)
     }

@@ -17,7 +17,7 @@ use crate::{
     network_filesystem, symlinks,
 };
 
-/// A folder for the user alone.
+/// The mode of a folder for the user alone.
 const OWN_FOLDER: u32 = 0o700;
 
 /// The paths of a database and of the files beside it.
@@ -25,13 +25,13 @@ const OWN_FOLDER: u32 = 0o700;
 pub(crate) struct Files {
     /// The path in the settings. A link in it may lead elsewhere later.
     given: PathBuf,
-    /// The same path without links, as of the last time it was opened: all users of the file agree on it.
+    /// The same path without links, as of the last time it was opened. All users of the file agree on this path.
     pub(crate) database: PathBuf,
     /// The folder with the files of the processes that use the database.
     pub(crate) processes: PathBuf,
     pub(crate) wal: PathBuf,
     pub(crate) shm: PathBuf,
-    /// Whether it is the default file, whose folder is made if it is missing.
+    /// Whether this is the default file, whose folder is created if it is missing.
     own_folder: bool,
 }
 
@@ -80,7 +80,7 @@ impl Files {
         Ok(())
     }
 
-    /// Finds out where the file is, or is to be made.
+    /// Finds out where the file is, or has to be created.
     ///
     /// # Errors
     /// If its folder is missing, or is on a file system on which locks cannot be kept.
@@ -108,21 +108,21 @@ impl Files {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Users who may write to the database may use its locks.
+    /// The access for the files beside the database: users who may write to the database may use its locks.
     ///
     /// # Errors
-    /// If it cannot be looked at.
+    /// If the file cannot be looked at.
     pub(crate) fn access(&self) -> Result<Access, BackendError> {
         let found = fs::symlink_metadata(&self.database);
         let found = found.map_err(|error| of_io("looking at", &self.database, error).unsent())?;
         if !found.is_file() {
-            return Err(denied(&self.database, "it is no file; remove it"));
+            return Err(denied(&self.database, "it is not a regular file; remove it"));
         }
         Ok(Access::of(&found))
     }
 
-    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the group of
-    /// the process that makes them.
+    /// Gives users who may write to the database access to the log and the shared memory: SQLite creates them with the mode of the database,
+    /// but with the group of the process that creates them.
     ///
     /// # Errors
     /// If they cannot be looked at.
@@ -134,7 +134,7 @@ impl Files {
         Ok(())
     }
 
-    /// Which file has the path now. None if there is none, or a link that is not to be followed.
+    /// The id of the file that has the path now. None if there is no file, or a link that must not be followed.
     pub(crate) fn identity(&self) -> Option<FileId> {
         let found = fs::symlink_metadata(&self.given).ok()?;
         if found.is_symlink() {
@@ -144,8 +144,8 @@ impl Files {
     }
 }
 
-/// A file in the state directory. The runtime directory would be nearer, but programs that run without a session (cron, a service) do not
-/// know it, and two defaults would not exclude each other.
+/// A file in the state directory. The runtime directory would be more obvious, but programs that run without a session (cron, a service) do
+/// not know it, and locks in two default files would not exclude each other.
 fn default_file() -> Result<PathBuf, BackendError> {
     let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
@@ -169,7 +169,7 @@ fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Makes the folder of the default file, for the user alone: else others could take its locks.
+/// Creates the folder of the default file, for the user alone: otherwise other users could take its locks.
 fn make_own(folder: &Path) -> Result<(), BackendError> {
     let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
     made.map_err(|error| of_io("making", folder, error).unsent())?;

@@ -1,5 +1,5 @@
-//! Refuses foreign files under the names that SQLite opens, before it opens them: it waits forever at a pipe, carries out what a journal
-//! says, and writes into any file.
+//! Refuses foreign files under the names that SQLite opens, before SQLite opens them: it waits forever at a pipe, executes a journal, and
+//! writes into any file.
 
 use std::{
     fs::{self, Metadata},
@@ -27,7 +27,7 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
     // SQLite reports a missing file.
     let Some(found) = look(database)? else { return Ok(()) };
     if !found.is_file() {
-        return Err(refused(database, "it is no file; remove it"));
+        return Err(refused(database, "it is not a regular file; remove it"));
     }
     let access = Access::of(&found);
     for path in ["-wal", "-shm"].map(|suffix| beside(database, suffix)) {
@@ -37,7 +37,7 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
                 break;
             }
             if left == 0 || !found.is_file() {
-                let why = "it is no file of those who may write to the database; remove it while nobody uses the database";
+                let why = "it is not a file for the users who may write to the database; remove it while no process uses the database";
                 return Err(refused(&path, why));
             }
             thread::sleep(PAUSE);
@@ -45,10 +45,8 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
     }
     let journal = beside(database, "-journal");
     match look(&journal)? {
-        // Playing it back deletes the file that it names.
-        Some(_) => {
-            Err(refused(&journal, "a journal stands beside the database that is none of ours; remove it"))
-        }
+        // Playing back a journal deletes the file that it names.
+        Some(_) => Err(refused(&journal, "a journal stands beside the database, and is not ours; remove it")),
         None => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use lock_core::{BackendError, ForkDetector};
 use crate::error::unsupported;
 
 /// The process that first opened a database. SQLite keeps its locks for a whole process in memory, which a fork inherits; the kernel keeps
-/// them for a process id, which it does not: a fork would take the locks of its parent for its own.
+/// them for a process id, which a fork does not inherit. So a fork would take the locks of its parent for its own.
 static OPENED: ForkDetector = ForkDetector::new();
 
 /// Called before a database is opened.

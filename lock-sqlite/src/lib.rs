@@ -1,9 +1,9 @@
 //! Locks between the processes of one machine, over one file and without a server, for the `lock-core` crate.
 //!
 //! The file is an SQLite database in WAL mode, and every verb is one transaction. Leases are counted on the clock of the boot time, so a
-//! step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of its own locked, so the others see at
-//! once that it has died: the lock of a killed holder is free within 100 ms, not when its ttl ends; within 2 s, if the first two waiters
-//! end with it or are stopped. A datagram tells the next waiter that it holds the lock; each waiter also looks by itself, in case a
+//! step of the wall clock has no effect and a reboot frees every lock. Each process keeps a file of its own locked, so the others see at
+//! once when it dies: the lock of a killed holder is free within 100 ms, not when its ttl ends; within 2 s, if the first two waiters
+//! end with it or are stopped. A datagram notifies the next waiter that it holds the lock; each waiter also looks by itself, in case a
 //! datagram was lost.
 //!
 //! ```

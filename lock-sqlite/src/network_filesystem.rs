@@ -1,4 +1,4 @@
-//! Refuses file systems on which neither SQLite's shared memory nor `flock` reaches all who can open the file.
+//! Refuses file systems on which neither SQLite's shared memory nor `flock` reaches all processes that can open the file.
 
 use std::{io, path::Path};
 
@@ -22,7 +22,7 @@ const REMOTE: &[(u32, &str)] = &[
     (0x2003_0528, "OrangeFS"),
     (0x786F_4256, "a folder shared by VirtualBox"),
     (0xBACB_ACBC, "a folder shared by VMware"),
-    // sshfs, virtiofs and many more. Local ones cannot be told from them.
+    // sshfs, virtiofs and many more. Local ones cannot be distinguished from them.
     (0x6573_5546, "FUSE"),
 ];
 

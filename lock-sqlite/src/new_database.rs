@@ -1,5 +1,5 @@
-//! Creates a database: whole under another name, which is then changed to its own, when no log or shared memory of a former one is left
-//! beside it.
+//! Creates a database: completely under another name, and renames it once no log or shared memory of an earlier database is left beside
+//! the final name.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,10 +18,10 @@ use rustix::{
 
 use crate::{error::of_io, files::Files, random, schema};
 
-/// A file for the user alone.
+/// The mode of a file for the user alone.
 const OWN_FILE: u32 = 0o600;
 
-/// How often, and how long each time, other processes are waited for that remove the same files.
+/// How often, and how long each time, to wait for other processes that remove the same files.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -37,8 +37,8 @@ pub(crate) fn prepare(files: &mut Files) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Creates the file before SQLite sees it, so that nobody else can ever open it incomplete. It is closed before it gets its name: closing
-/// it later would drop the locks that this process may have on it by then.
+/// Creates the file under another name, so that no other process can ever open it incomplete. It is closed before it gets its name:
+/// closing it later would drop the locks that this process may have on it by then.
 ///
 /// # Errors
 /// If it cannot be created.
@@ -52,7 +52,7 @@ fn make(files: &Files) -> Result<(), BackendError> {
         name(file, &new, files).map_err(failed)
     });
     if !matches!(named, Ok(true)) {
-        // It may not exist.
+        // The file may not exist.
         let _ = fs::remove_file(&new);
     }
     if named? {
@@ -74,7 +74,7 @@ fn name(file: File, new: &Path, files: &Files) -> io::Result<bool> {
     if (ours.dev(), ours.ino()) != (found.dev(), found.ino()) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "somebody put another file in its place",
+            "another program put another file in its place",
         ));
     }
     drop(file);
@@ -85,17 +85,17 @@ fn name(file: File, new: &Path, files: &Files) -> io::Result<bool> {
     }
 }
 
-/// Removes the log and the shared memory of a database that is gone: SQLite would take their content for a part of the new one. A process
-/// that still has them open finds that the database is another one.
+/// Removes the log and the shared memory of a database that is gone, because SQLite would take their content for a part of the new one. A
+/// process that still has them open notices that the database is another one.
 fn clear(files: &Files) -> io::Result<()> {
     if left_of(files).is_empty() {
         return Ok(());
     }
-    // One process at a time: one that finds nothing left names its file, whose log must not be removed.
+    // One process at a time: a process that finds nothing left gives its file the name, and the log of that file must not be removed.
     let folder = File::open(files.folder())?;
     lock(&folder)?;
     let left = left_of(files);
-    // Checked afterwards: if there is a database now, they may be its own.
+    // Checked after that: if there is a database now, these files may be its own.
     if files.identity().is_some() {
         return Ok(());
     }
@@ -120,7 +120,7 @@ fn lock(folder: &File) -> io::Result<()> {
             done => return Ok(done?),
         }
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody has the folder locked (`flock`)"))
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "another process has the folder locked (`flock`)"))
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
         };
         let next = rusqlite::Connection::open(&files.database).unwrap();
         assert!(token(&next) > 7, "the log of the former one was taken for its own");
-        // The connection to the former one still sees it, and removes nothing when it closes.
+        // The connection to the earlier database still sees that one, and removes nothing when it closes.
         assert_eq!(token(&former), 7);
         drop(former);
         assert_eq!(left_of(&files).len(), 2);

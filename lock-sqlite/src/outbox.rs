@@ -10,11 +10,11 @@ use crate::{
     transaction::Effects,
 };
 
-/// Messages to send, and dead processes whose files are to be removed. Delivering a message wakes tasks, which is code of others.
+/// Messages to send, and dead processes whose files have to be removed. Delivering a message wakes tasks, which run foreign code.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     here: Vec<Message>,
-    /// With the mailbox of that time: the file may be replaced before they are sent.
+    /// Messages to other processes, each with the mailbox of its time, because the file may be replaced before they are sent.
     away: Vec<(Arc<Mailbox>, i64, Message)>,
     reaped: Vec<(Arc<ProcessFolder>, i64)>,
 }

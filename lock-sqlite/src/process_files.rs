@@ -18,7 +18,7 @@ use crate::{
     process_lock::{self, Member, ProcessLock},
 };
 
-/// The process lock and the mailbox, in the folder as it was opened.
+/// The process lock and the mailbox of this process, and their open folder.
 #[derive(Debug)]
 pub(crate) struct ProcessFiles {
     process_lock: ProcessLock,
@@ -28,7 +28,7 @@ pub(crate) struct ProcessFiles {
 
 impl ProcessFiles {
     /// # Errors
-    /// If the files cannot be made.
+    /// If the files cannot be created.
     pub(crate) fn make(files: &Files, notifier: &Notifier) -> Result<Self, BackendError> {
         let (path, access) = (&files.processes, files.access()?);
         let opened = ProcessFolder::open(path, access);
@@ -48,12 +48,12 @@ impl ProcessFiles {
         self.process_lock.member
     }
 
-    /// The folder, which has the files of the other processes, too.
+    /// The folder, which also contains the files of the other processes.
     pub(crate) fn folder(&self) -> &Arc<ProcessFolder> {
         &self.folder
     }
 
-    /// Whether processes that look into the folder at this path find the lock file of this one there.
+    /// Whether other processes that look into the folder at this path find the lock file of this process there.
     pub(crate) fn is_in_place(&self, processes: &Path) -> bool {
         let Member { id, device, inode } = self.process_lock.member;
         let found = fs::symlink_metadata(processes.join(process_lock::lock_name(id)));
@@ -68,7 +68,7 @@ impl ProcessFiles {
         self.process_lock.file.try_clone()
     }
 
-    /// Removes the files, when nobody looks for them any more.
+    /// Removes the files, once no process looks for them any more.
     pub(crate) fn remove(self) {
         let Self { process_lock, mailbox, folder } = self;
         drop(mailbox);

@@ -1,5 +1,5 @@
-//! [`ProcessFolder`]: the folder with the files of all processes. It is used through its descriptor, so that another folder in its place is
-//! never used by mistake.
+//! [`ProcessFolder`]: the folder with the files of all processes. It is used through its descriptor, so that another folder that replaces it
+//! is never used by mistake.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,7 @@ use crate::{
     random,
 };
 
-/// An open folder to which only those may write who may write to the database.
+/// An open folder. Only users who may write to the database may write to it.
 #[derive(Debug)]
 pub(crate) struct ProcessFolder {
     fd: OwnedFd,
@@ -38,7 +38,7 @@ impl ProcessFolder {
     /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// If it cannot be created, is no folder, or is open to others.
+    /// If it cannot be created, is not a folder, or other users may write to it.
     pub(crate) fn open(path: &Path, access: Access) -> io::Result<Self> {
         let opened = match look_into(CWD, path) {
             Err(Errno::NOENT) => {
@@ -48,15 +48,15 @@ impl ProcessFolder {
             opened => opened,
         };
         let fd = opened.map_err(|error| match error {
-            Errno::NOTDIR | Errno::LOOP => refused("it is a link, or no folder; remove it"),
+            Errno::NOTDIR | Errno::LOOP => refused("it is a link, or not a folder; remove it"),
             error => error.into(),
         })?;
         let found = fstat(&fd)?;
         if !access.trusts(&found) {
             let (mode, user, group) = (found.st_mode & 0o7777, found.st_uid, found.st_gid);
             let why = format!(
-                "others than those who may write to the database may write to it (mode {mode:o}, user {user}, group {group}); \
-                 remove it while nobody uses the database"
+                "users who may not write to the database may write to it (mode {mode:o}, user {user}, group {group}); \
+                 remove it while no process uses the database"
             );
             return Err(refused(&why));
         }
@@ -67,21 +67,21 @@ impl ProcessFolder {
         &self.path
     }
 
-    /// Opens a file in the folder. A user who may write to the folder may have put anything there: opening a pipe would block until
-    /// somebody writes to it, in the middle of a transaction that blocks all others; a link leads anywhere.
+    /// Opens a file in the folder. A user who may write to the folder may have put anything there. Opening a pipe would block until
+    /// another process writes to it, in the middle of a transaction that blocks all others; a link leads anywhere.
     ///
     /// # Errors
-    /// If there is none, or it is no file.
+    /// If there is no such file, or it is not a regular file.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.fd, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// The same for a file whose owner may write to the database.
+    /// The same, only for a file whose owner may write to the database.
     ///
     /// # Errors
-    /// If there is none, or it is no file, or belongs to another user.
+    /// If there is no such file, or it is not a regular file, or it belongs to another user.
     pub(crate) fn open_trusted_file(&self, name: &str) -> io::Result<File> {
         let file = self.open_file(name)?;
         if self.access.is_of_one(&file.metadata()?) {
@@ -94,14 +94,14 @@ impl ProcessFolder {
     /// Creates a file for this user alone.
     ///
     /// # Errors
-    /// If it cannot be created, or exists already.
+    /// If it cannot be created, or already exists.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Creates a socket for those who may write to the database. It gets its name once they may use it: until then it is in the folder
-    /// `staging`, which is private.
+    /// Creates a socket for the users who may write to the database. It gets its name once they may use it. Until then it is in the private
+    /// folder `staging`.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -116,7 +116,7 @@ impl ProcessFolder {
         if bound.is_err() {
             self.remove(staging);
         } else {
-            // If it remains, the next process removes it.
+            // If the staging folder remains, the next process removes it.
             let _ = unlinkat(&self.fd, staging, AtFlags::REMOVEDIR);
         }
         bound
@@ -139,20 +139,20 @@ impl ProcessFolder {
             return;
         }
         if let Ok(inner) = look_into(self.fd.as_fd(), name) {
-            // The socket that it was made for. A folder with anything else in it is not ours, and stays.
+            // This removes the socket in a staging folder. A folder with other files in it is not ours, and stays.
             let own = name.replace(".new", ".sock");
             let _ = unlinkat(&inner, &own, AtFlags::empty());
         }
         let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// Which file has this name. None if there is none.
+    /// The id of the file with this name. None if there is no such file.
     pub(crate) fn identity(&self, name: &str) -> Option<FileId> {
         let found = fs::symlink_metadata(self.address(name));
         found.ok().map(|found| (found.dev(), found.ino()))
     }
 
-    /// The names in the folder. None if it cannot be read.
+    /// The names in the folder. Empty if the folder cannot be read.
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(&self.fd).unwrap_or_default()
     }
@@ -171,8 +171,8 @@ fn look_into(folder: BorrowedFd<'_>, name: impl Arg) -> rustix::io::Result<Owned
     openat(folder, name, flags, Mode::empty())
 }
 
-/// Opens a folder that was just made for this process alone. A user who may rename folders beside it may have put another one of ours in
-/// its place: then it is not empty or not private, and is refused.
+/// Opens a folder that was just created for this process alone. A user who may rename folders beside it may have replaced it by another
+/// folder of ours. That one is not empty or not private, and is refused.
 fn look_into_own(folder: BorrowedFd<'_>, name: impl Arg) -> io::Result<OwnedFd> {
     let own = look_into(folder, name)?;
     let found = fstat(&own)?;
@@ -180,7 +180,7 @@ fn look_into_own(folder: BorrowedFd<'_>, name: impl Arg) -> io::Result<OwnedFd> 
     if is_ours(&found) && is_closed && names_in(&own)?.is_empty() {
         Ok(own)
     } else {
-        Err(refused("somebody else has put another folder in its place"))
+        Err(refused("another user has put another folder in its place"))
     }
 }
 
@@ -195,7 +195,7 @@ fn names_in(folder: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Creates the folder. It gets its name once all who may write to the database may use it.
+/// Creates the folder. It gets its name once all users who may write to the database may use it.
 fn make(path: &Path, access: Access) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(format!("-{:016x}.new", random::number()?));
@@ -203,12 +203,12 @@ fn make(path: &Path, access: Access) -> io::Result<()> {
     let named = look_into_own(CWD, &new).and_then(|own| {
         access.apply_to_folder(&own)?;
         match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
-            // Another process was quicker, and its folder is as good.
+            // Another process was quicker, and its folder serves as well.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
     });
-    // After a success there is none.
+    // After a success, the temporary folder does not exist.
     let _ = unlinkat(CWD, &new, AtFlags::REMOVEDIR);
     named
 }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::access::own;
 
-    /// A link to it, or a folder that others may write to, is no folder of ours, and stays as it is.
+    /// A link in its place, or a folder that others may write to, is not a folder of ours, and stays as it is.
     #[test]
     fn a_link_and_a_folder_open_to_others_are_refused_and_left_alone() {
         let root = tempfile::tempdir().unwrap();
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 5);
         let found = fs::symlink_metadata(folder.path().join("7.sock")).unwrap();
         assert_eq!(found.mode() & 0o777, 0o600);
-        // As a process leaves it that ends halfway.
+        // A process that ends halfway leaves this.
         fs::create_dir(folder.path().join("8.new")).unwrap();
         fs::write(folder.path().join("8.new/8.sock"), "").unwrap();
         folder.remove("8.new");

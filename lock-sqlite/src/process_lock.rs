@@ -1,4 +1,4 @@
-//! [`ProcessLock`]: the locked file by which others see that this process lives; and the same look at others.
+//! [`ProcessLock`]: the locked file by which other processes see that this process is alive, and checks of the files of other processes.
 
 use std::{fs::File, io, os::unix::fs::MetadataExt};
 
@@ -6,21 +6,21 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{access::Access, process_folder::ProcessFolder, random};
 
-/// How often another name is tried, if a process that cleans up was quicker.
+/// How often another name is tried, if a process that cleans up has removed the file.
 const TRIES: u32 = 16;
 
-/// A process that uses the file, by the lock file that it keeps locked while it lives.
+/// A process that uses the database, identified by the lock file that it keeps locked while it is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     /// A random number, never used twice.
     pub(crate) id: i64,
-    /// The device of the lock file: another file of the same name says nothing (PR31).
+    /// The device of the lock file: another file of the same name proves nothing (PR31).
     pub(crate) device: u64,
     /// Its inode on that device.
     pub(crate) inode: u64,
 }
 
-/// The lock file of this process. The kernel drops the lock with the last process that has it open.
+/// The lock file of this process. The kernel drops the lock when the last process that has the file open ends.
 #[derive(Debug)]
 pub(crate) struct ProcessLock {
     pub(crate) member: Member,
@@ -28,7 +28,7 @@ pub(crate) struct ProcessLock {
 }
 
 impl ProcessLock {
-    /// Creates the file under another name, locks it, and only then gives it its own: nobody ever sees it unlocked (PR31).
+    /// Creates the file under another name, locks it, and only then gives it its own name: no process ever sees it unlocked (PR31).
     ///
     /// # Errors
     /// If it cannot be created.
@@ -37,7 +37,7 @@ impl ProcessLock {
         for _ in 0..TRIES {
             match Self::try_to_make(folder, access) {
                 Ok(process_lock) => return Ok(process_lock),
-                // Another process took it for a leftover, before it was locked.
+                // Another process took the file for a leftover before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
                     last = error;
                 }
@@ -58,26 +58,26 @@ impl ProcessLock {
     }
 }
 
-/// Whether a process is certainly dead: its lock file is there, and nobody has it locked. A process that cannot be judged is not dead; its
-/// leases end by themselves.
+/// Whether a process is certainly dead: its lock file exists, and no process has it locked. A process that cannot be judged does not count
+/// as dead; its leases end by themselves.
 pub(crate) fn is_dead(folder: &ProcessFolder, member: &Member) -> bool {
     let Ok(file) = folder.open_file(&lock_name(member.id)) else { return false };
     let same = file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode));
     same && is_unlocked(&file)
 }
 
-/// Whether the lock file of a process is there, to judge it by.
+/// Whether the lock file of a process exists, so that the process can be judged by it.
 pub(crate) fn can_be_judged(folder: &ProcessFolder, member: &Member) -> bool {
     folder.identity(&lock_name(member.id)) == Some((member.device, member.inode))
 }
 
-/// Whether a process of another boot or clock may still live. Its file may have another inode by now, so any file of that name counts,
+/// Whether a process of another boot or clock may still be alive. Its file may have another inode by now, so any file of that name counts,
 /// except those of other users.
 pub(crate) fn may_live(folder: &ProcessFolder, id: i64) -> bool {
     folder.open_trusted_file(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
-/// A shared lock, so that two that look at the same time do not take each other for the owner.
+/// Tries a shared lock, so that two processes that check at the same time do not take each other for the owner.
 fn is_unlocked(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_ok()
 }
@@ -158,7 +158,7 @@ mod tests {
         assert!(is_dead(&folder, &member) && !may_live(&folder, member.id));
     }
 
-    /// Its inode is not compared, so its owner is.
+    /// The inode of the file is not compared, so its owner is.
     #[test]
     fn a_file_of_a_stranger_is_no_process_that_may_live() {
         if !rustix::process::geteuid().is_root() {
@@ -175,7 +175,7 @@ mod tests {
         assert!(!may_live(&folder, process_lock.member.id));
     }
 
-    /// PR31: a POSIX record lock would be gone with any descriptor of the file that this process closes.
+    /// PR31: a POSIX record lock would be dropped when this process closes any descriptor of the file.
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
         let (_root, folder) = folder();
@@ -237,7 +237,7 @@ mod tests {
         assert!(!folder.path().join(lock_name(ids[0])).exists());
     }
 
-    /// A transaction looks into the folder.
+    /// A transaction checks the files in this folder, so it must not block.
     #[test]
     fn a_pipe_under_the_name_of_a_file_keeps_nobody() {
         let (_root, folder) = folder();

@@ -9,12 +9,12 @@ use crate::{
     transaction::Transaction,
 };
 
-/// How much of a queue is read.
+/// How much of a queue to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of it: for people.
+    /// The whole queue, to show it.
     All,
-    /// From the front to the first live entry that does not fit: all that an operation can change or concern.
+    /// From the front to the first live entry that does not fit: all entries that an operation can change or depend on.
     Head,
 }
 
@@ -22,13 +22,13 @@ pub(crate) enum Scope {
 #[derive(Debug)]
 pub(crate) struct Queue {
     name: LockName,
-    /// The front of the queue; and behind it one entry further back, if the operation is about it.
+    /// The front of the queue, and after it one entry further back, if the operation is about that entry.
     pub(crate) rows: Vec<EntryRow>,
-    /// How many of them are the front.
+    /// How many of the rows are the front.
     front: usize,
-    /// Whether there are others behind the front.
+    /// Whether there are more entries behind the front.
     goes_on: bool,
-    /// Whether the first waiter may be another one than before.
+    /// Whether the first waiter may have changed.
     moved: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Predecessors {
     pub(crate) number: u64,
-    /// The earliest end of a lease that is in its way (PR15).
+    /// The earliest end of a lease that blocks the waiter (PR15).
     pub(crate) first_expiry: Option<i64>,
 }
 
@@ -85,7 +85,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The index of the entry with this token. It is deleted if its lease ended.
+    /// The index of the entry with this token. If its lease has ended, this deletes the entry.
     ///
     /// # Errors
     /// An error of SQLite.
@@ -170,7 +170,7 @@ impl Queue {
         Ok(Predecessors { number: number.unsigned_abs(), first_expiry })
     }
 
-    /// The claim of the queue, if this one does not agree with it.
+    /// The claim of the queue, if the given claim conflicts with it.
     pub(crate) fn conflicting_claim(&self, claim: Claim) -> Option<Claim> {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
     }
@@ -180,7 +180,7 @@ impl Queue {
         self.rows.iter().position(|row| !row.admitted) == Some(index)
     }
 
-    /// An entry has gone that was ahead of others, or may have been.
+    /// Records that an entry has left that was, or may have been, ahead of others.
     pub(crate) fn mark_moved(&mut self) {
         self.moved = true;
     }
@@ -265,8 +265,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The end of every operation: admits all who now fit, and has each of them told (PR11), except the entry that is being answered. Then
-    /// the first waiter is told that it is the next, if it may not have been before.
+    /// The end of every operation: admits all entries that now fit, and adds a message to each (PR11), except to the entry that gets the
+    /// answer. Then adds a message to the first waiter that it is the next, if it may not have been before.
     ///
     /// # Errors
     /// An error of SQLite.
@@ -303,7 +303,7 @@ impl Queue {
         members
     }
 
-    /// The rows for people. Nothing is changed.
+    /// The rows to show the queue. Changes nothing.
     pub(crate) fn to_queue_rows(&self, now: i64) -> Vec<QueueRow> {
         let row = |row: &EntryRow| QueueRow {
             entry: Some(row.entry),
@@ -318,7 +318,7 @@ impl Queue {
 }
 
 /// # Errors
-/// If it is no name.
+/// If this is not a valid name.
 pub(crate) fn lock_name(name: &str) -> Result<LockName, Failure> {
     LockName::new(name).map_err(|_| Failure::Damaged("a name"))
 }

@@ -1,8 +1,8 @@
-//! Random numbers, for names that nobody else has.
+//! Random numbers, for unique names.
 
 use std::io;
 
-/// A positive number that nobody else draws.
+/// A positive number that no other process draws.
 pub(crate) fn number() -> io::Result<i64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

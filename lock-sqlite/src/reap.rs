@@ -8,13 +8,13 @@ use crate::{
     transaction::Transaction,
 };
 
-/// A look at a process takes as long as so many rows.
+/// A check of one process takes as long as reading this many rows.
 const A_LOOK: usize = 8;
 
-/// Removes those of these processes that are dead. Returns whether there was one.
+/// Removes the dead ones among these processes. Returns whether there were any.
 ///
 /// # Errors
-/// An error of SQLite, or that a caller has no time for it.
+/// An error of SQLite, or that a caller has no time for this.
 pub(crate) fn reap_dead(
     transaction: &mut Transaction<'_>,
     members: impl IntoIterator<Item = i64>,

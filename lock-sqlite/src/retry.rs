@@ -1,4 +1,4 @@
-//! Waits while others write.
+//! Waits while other connections write.
 
 use std::{
     thread,
@@ -7,10 +7,10 @@ use std::{
 
 use crate::error::Failure;
 
-/// Repeats `work` until it is not busy, or the time is over. SQLite's own way to wait sleeps for up to 100 ms at a time.
+/// Repeats `work` until the database is not busy, or the time is over. SQLite's own wait sleeps for up to 100 ms at a time.
 ///
 /// # Errors
-/// Those of `work`.
+/// The errors of `work`.
 pub(crate) fn while_busy<T>(
     give_up: Instant,
     mut work: impl FnMut() -> Result<T, Failure>,

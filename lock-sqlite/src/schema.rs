@@ -14,16 +14,16 @@ use crate::{
     error::{Failure, not_ours, unsupported},
 };
 
-/// `dlck`, as a number: tells tools what the file is (`file locks.db`).
+/// `dlck`, as a number: lets tools identify the file (`file locks.db`).
 const APPLICATION: i32 = 0x646C_636B;
 
 /// The version of the format below.
 pub(crate) const VERSION: i32 = 1;
 
-/// So many tokens can be minted before the disk has to keep a higher ceiling (PR33).
+/// How many tokens can be minted before a higher ceiling has to be on the disk (PR33).
 pub(crate) const TOKEN_BLOCK: i64 = 1 << 20;
 
-/// Times are nanoseconds since the boot, on the clock of `meta.domain`. The entries of one name are in the order of their tokens.
+/// Times are nanoseconds since the boot, on the clock of `meta.domain`. The order of the entries of one name is that of their tokens.
 const TABLES: &str = "
     CREATE TABLE meta (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -53,20 +53,20 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a database file is.
+/// The state of a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DatabaseState {
-    /// It is empty.
+    /// The file is empty.
     Empty,
-    /// It is one of ours, in the known version.
+    /// The file is a database of locks, in the known version.
     Ours,
 }
 
-/// Inspects a file in one read transaction, and changes nothing. Others may create the tables meanwhile: without a transaction, half of
-/// them would look like a foreign database.
+/// Inspects a file in one read transaction, and changes nothing. Another process may create the tables in the meantime: without a
+/// transaction, half of them would look like a foreign database.
 ///
 /// # Errors
-/// If it is something else, or of a newer version.
+/// If the file is something else, or has a newer version.
 pub(crate) fn inspect_snapshot(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let moment = connection.unchecked_transaction()?;
     inspect(&moment, path)
@@ -75,7 +75,7 @@ pub(crate) fn inspect_snapshot(connection: &Connection, path: &Path) -> Result<D
 /// The same in a transaction that has begun.
 ///
 /// # Errors
-/// If it is something else, or of a newer version.
+/// If the file is something else, or has a newer version.
 pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
     let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
@@ -90,7 +90,7 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseSt
         return Err(Failure::Refused(other_version(path, version)));
     }
     let (found, ours) = (SchemaObject::all(connection)?, SchemaObject::ours()?);
-    // An object that is not ours; else one that is missing.
+    // An object that is not ours, or else one that is missing.
     let differs = found.iter().find(|part| !ours.contains(part));
     match differs.or_else(|| ours.iter().find(|part| !found.contains(part))) {
         Some(part) => Err(Failure::Refused(changed(path, part))),
@@ -107,7 +107,7 @@ struct SchemaObject {
 }
 
 impl SchemaObject {
-    /// All objects of a file, or the first of them if it has many more than ours.
+    /// All objects of a file, or the first ones if it has many more than ours.
     fn all(connection: &Connection) -> Result<Vec<Self>, Failure> {
         let mut select = connection.prepare("SELECT type, name, sql FROM sqlite_schema LIMIT 16")?;
         let parts = select
@@ -128,18 +128,18 @@ impl SchemaObject {
     }
 }
 
-/// Additions of others could keep everybody from the locks: an index or a check is carried out with each change.
+/// Foreign additions could keep all users from the locks: an index or a check is executed with each change.
 fn changed(path: &Path, part: &SchemaObject) -> BackendError {
     let SchemaObject { kind, name, .. } = part;
     let (kind, name) = (kind.escape_debug(), name.escape_debug());
     let why = format!(
-        "the {kind} `{name}` in it is not as this library makes it: drop what was added, or move the file away while nobody uses it"
+        "the {kind} `{name}` in it is not as this library creates it: drop what was added, or move the file away while no process uses it"
     );
     not_ours(path, &why)
 }
 
 fn foreign(path: &Path) -> BackendError {
-    not_ours(path, "this is a database of something else, and was left alone; give locks a file of their own")
+    not_ours(path, "this is a database of another program and was left alone; give locks a file of their own")
 }
 
 fn other_version(path: &Path, version: i32) -> BackendError {
@@ -149,10 +149,10 @@ fn other_version(path: &Path, version: i32) -> BackendError {
     unsupported(path, &why)
 }
 
-/// Creates the tables in an empty file that nobody else sees yet, without waiting for the disk: the caller does that, once.
+/// Creates the tables in an empty file that no other process sees yet, without waiting for the disk: the caller does that, once.
 ///
 /// # Errors
-/// An error of SQLite, or of the files that tell one boot from another.
+/// An error of SQLite, or of the files that identify the boot.
 pub(crate) fn initialize(path: &Path) -> Result<(), Failure> {
     let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -176,8 +176,8 @@ pub(crate) fn create_tables(connection: &Connection, domain: &str) -> Result<(),
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// The first token of a new file or log: above those of a former one, so that tokens grow even if it is lost. Nobody mints one in a
-/// microsecond.
+/// The first token of a new file or log: above those of an earlier one, so that tokens grow even if that one is lost, because minting a
+/// token takes longer than a microsecond.
 pub(crate) fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or_default()
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// The reader is stopped between its first question and its second until the tables are there.
+    /// The reader is stopped between its first query and its second one until the tables exist.
     #[test]
     fn a_file_that_is_filled_while_it_is_read_is_not_taken_for_a_foreign_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -27,22 +27,24 @@ use crate::{
 /// How often an operation starts over in another file, or with more tokens, before it is given up.
 const STARTS: u32 = 8;
 
-/// After so many transactions of this process, a checkpoint is due: the log has some megabytes then.
+/// After this many transactions of this process, a checkpoint is due: the log has some megabytes then.
 const CHECKPOINT_AFTER: u64 = 1024;
 
-/// After so many without a checkpoint, all threads of this process wait for one, however slow the disk is: else the log would fill it.
+/// After this many without a checkpoint, all threads of this process wait for one, however slow the disk is: otherwise the log would fill
+/// the disk.
 const WAIT_AFTER: u64 = 8 * CHECKPOINT_AFTER;
 
-/// After so many the thread that makes checkpoints must have failed, and the worker makes them.
+/// After this many, the thread that makes checkpoints must have failed, and the worker makes them.
 const OVERDUE_AFTER: u64 = 2 * WAIT_AFTER;
 
-/// A transaction that took longer met a busy disk; or its thread lost its turn, which looks the same.
+/// A transaction that took longer than this met a busy disk, or its thread was not scheduled, which looks the same.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// For so many times as long, no transaction runs on a caller's thread; and if the next one is slow again, for so many times that pause.
+/// After a slow transaction, no transaction runs on a caller's thread for this many times as long; if the next one is slow again, for this
+/// many times that pause.
 const PAUSE_FACTOR: u32 = 4;
 
-/// But not for longer than this.
+/// The maximum of this pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The store of an executor.
@@ -52,22 +54,22 @@ pub(crate) struct Store {
     pub(crate) notifier: Notifier,
     /// How long a caller waits.
     patience: Duration,
-    /// Opened at first use, and again when the file was replaced.
+    /// Opened at the first use, and again when the file was replaced.
     pub(crate) database: Option<Database>,
     pub(crate) process_files: Option<ProcessFiles>,
     tombstones: Tombstones,
-    /// Transactions of this process, which SQLite does not report.
+    /// The number of transactions of this process, which SQLite does not report.
     pub(crate) commits: u64,
-    /// Transactions of this process that may have admitted others, and openings of the file.
+    /// The number of transactions of this process that may have admitted entries, and of openings of the file.
     pub(crate) changes: u64,
-    /// The transactions when a checkpoint was last requested.
+    /// The number of transactions when a checkpoint was last requested.
     requested_at: u64,
-    /// The transactions when the whole log was last in the file.
+    /// The number of transactions when the whole log was last in the file.
     checkpointed_at: u64,
-    /// How long no transaction runs on a caller's thread, and until when. Zero if the last one was quick.
+    /// The length of the pause without transactions on callers' threads, and its end. Zero if the last transaction was quick.
     inline_pause: (Duration, Option<Instant>),
     outbox: Outbox,
-    /// Who kept this process from writing.
+    /// The process that kept this one from writing.
     seen: WriterCache,
 }
 
@@ -94,7 +96,7 @@ impl Store {
     /// Runs an operation as one transaction. Its messages go to the outbox.
     ///
     /// # Errors
-    /// The failure. Nothing was done then, and it may be tried again.
+    /// If the operation fails. Nothing was done then, and it may be tried again.
     pub(crate) fn write<T>(
         &mut self,
         give_up: Instant,
@@ -102,7 +104,7 @@ impl Store {
     ) -> Result<T, BackendError> {
         for _ in 0..STARTS {
             self.open(give_up)?;
-            // `open` has made both.
+            // `open` has set both.
             let (Some(database), Some(process_files)) = (&mut self.database, &self.process_files) else {
                 continue;
             };
@@ -128,12 +130,12 @@ impl Store {
         }
         Err(error::unsupported(
             &self.files.database,
-            "the file is replaced again and again; see who does that",
+            "the file is replaced again and again; see which program does that",
         ))
     }
 
-    /// The same on the thread of a caller, which must not wait. Returns None, with nothing done, if it would have to: to wait for a writer,
-    /// to open the file, to read many rows, or to find out what is wrong.
+    /// The same on the thread of a caller, which must not wait. Returns None, with nothing done, if it would have to wait for a writer, open
+    /// the file, read many rows, or find out the reason of a failure.
     pub(crate) fn write_inline<T>(
         &mut self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
@@ -164,7 +166,7 @@ impl Store {
         }
     }
 
-    /// A busy disk takes only a small part of callers' time.
+    /// Records how long a transaction took, so that a busy disk takes only a small part of callers' time.
     fn note_latency(&mut self, took: Duration) {
         self.inline_pause = if took > SLOW {
             let inline_pause = (took.max(self.inline_pause.0) * PAUSE_FACTOR).min(LONGEST_PAUSE);
@@ -188,23 +190,23 @@ impl Store {
         self.commits - self.checkpointed_at >= WAIT_AFTER
     }
 
-    /// Whether nobody makes checkpoints.
+    /// Whether a checkpoint is so late that the thread for them must have failed.
     pub(crate) fn is_checkpoint_overdue(&self) -> bool {
         self.commits - self.checkpointed_at >= OVERDUE_AFTER
     }
 
-    /// The open files and the path, for one more connection. None if another file is there by now.
+    /// The open files and the path, for one more connection. None if the path leads to another file by now.
     pub(crate) fn open_file(&mut self) -> Option<(OpenFiles, PathBuf)> {
         let database = self.database.as_ref().filter(|database| database.is_in_place(&self.files))?;
         Some((database.opened()?.share(), self.files.database.clone()))
     }
 
-    /// The whole log is in the file, and restarts.
+    /// Records that the whole log is in the file, and restarts.
     pub(crate) fn mark_checkpointed(&mut self) {
         self.checkpointed_at = self.commits;
     }
 
-    /// Moves the log into the file, as far as others allow it.
+    /// Moves the log into the file, as far as other connections allow it.
     ///
     /// # Errors
     /// The failure.
@@ -224,7 +226,7 @@ impl Store {
     /// Reads from the database, which is opened if it is not open.
     ///
     /// # Errors
-    /// The failure.
+    /// If the file cannot be opened or read.
     pub(crate) fn read<T>(
         &mut self,
         give_up: Instant,
@@ -240,7 +242,7 @@ impl Store {
         done.map_err(|failure| self.failed(failure))
     }
 
-    /// The error for callers. After anything but a busy or full database the file is opened anew.
+    /// The error for callers. After any error except that of a busy or full database, the file is opened again.
     fn failed(&mut self, failure: Failure) -> BackendError {
         if failure.is_busy() {
             let writer = self.seen.writer(&self.files.database);
@@ -272,7 +274,7 @@ impl Store {
         self.database.as_ref().is_some_and(|database| database.is_in_place(&self.files))
     }
 
-    /// Whether processes that come now see that this one lives.
+    /// Whether processes that come now see that this one is alive.
     fn is_seen(&self) -> bool {
         self.process_files
             .as_ref()
@@ -288,8 +290,8 @@ impl Store {
             return Ok(());
         }
         fork_check::check(&self.files.database)?;
-        // A database that was moved is kept open until this process has the one that is here, so that nobody gets it in between. The same
-        // one is closed first, as it would be in its own way.
+        // A database that was moved is kept open until this process has opened the one at this path, so that no other process opens the
+        // moved one in between. If the path leads to the same database, it is closed first, because it would block its own opening.
         let _elsewhere = self.database.take().filter(|database| !database.is_of(&self.files));
         new_database::prepare(&mut self.files)?;
         let opened = self.try_to_open(give_up);
@@ -298,15 +300,15 @@ impl Store {
 
     fn try_to_open(&mut self, give_up: Instant) -> Result<(), Failure> {
         let mut database = Database::connect(&self.files, give_up)?;
-        // Only now: nothing is put beside a foreign file.
+        // Only now, because no files are created beside a foreign file.
         let made = if self.is_seen() {
             None
         } else {
             Some(ProcessFiles::make(&self.files, &self.notifier).map_err(Failure::Refused)?)
         };
-        // The former lock file stays locked until the database knows the new one: else this process would be taken for dead.
+        // The former lock file stays locked until the database knows the new one: otherwise this process would be taken for dead.
         let former = self.process_files.as_ref().filter(|_| made.is_some()).map(ProcessFiles::id);
-        // One of them is there.
+        // One of the two is set.
         let Some(process_files) = made.as_ref().or(self.process_files.as_ref()) else { return Ok(()) };
         let (me, folder) = (process_files.id(), process_files.folder());
         let (files, notifier, tombstones) = (&self.files, &self.notifier, &mut self.tombstones);
@@ -315,7 +317,7 @@ impl Store {
         let joined = database.join(process_files, former, context, give_up);
         let gone = match (&joined, made) {
             (Ok(_), Some(made)) => self.process_files.replace(made),
-            // Nobody knows of it yet.
+            // No other process knows of the new files yet.
             (_, made) => made,
         };
         if let Some(gone) = gone {
@@ -341,28 +343,28 @@ impl Store {
         })
     }
 
-    /// Continues as if `last` had been minted. Never goes back.
+    /// Makes all later tokens larger than `last`. Tokens never become smaller.
     ///
     /// # Errors
     /// The failure.
     pub(crate) fn raise_tokens(&mut self, give_up: Instant, last: FencingToken) -> Result<(), BackendError> {
         self.write(give_up, |transaction| transaction.raise_tokens(last))?;
-        // A caller that is told so may delete the old file: so the disk has to keep it first.
+        // After the answer, a caller may delete the old file, so the new tokens have to be on the disk before.
         let kept =
             self.database.as_ref().map_or(Ok(()), |database| database.raise_ceiling(Budget::Until(give_up)));
         kept.map_err(|failure| self.failed(failure))
     }
 
-    /// Leaves the file in an orderly way: all entries of this process are gone at once.
+    /// Leaves the file in an orderly way: removes all entries of this process at once.
     pub(crate) fn close(&mut self, give_up: Instant) {
         let known = self.database.is_some();
         let Some(me) = self.process_files.as_ref().map(ProcessFiles::id) else { return };
         let left = known && self.write(give_up, |transaction| reap(transaction, me)).is_ok();
-        // If this process is still registered, its lock file has to tell others that it is gone.
+        // If this process is still registered, its unlocked lock file has to stay, to show others that the process has ended.
         if let Some(process_files) = self.process_files.take().filter(|_| left) {
             process_files.remove();
         }
-        // The last one moves the log into the file, and waits for the disk.
+        // The last connection moves the log into the file when it closes, and waits for the disk.
         self.database = None;
     }
 }

@@ -7,14 +7,14 @@ use std::sync::{
 
 use crate::{notify::notifier::Notifier, store::Store};
 
-/// A store, and how many wait for it.
+/// A store, and the number of tasks and threads that wait for it.
 #[derive(Debug)]
 pub(crate) struct StoreLock {
     notifier: Notifier,
     store: Mutex<Store>,
-    /// Tasks that the worker was given and has not done, and threads that wait for the store. While there are any, no caller passes them:
-    /// requests of one process are carried out in order (PR08), and callers that always find the store free would starve a thread that must
-    /// wake first.
+    /// The number of tasks that the worker has not done yet, and of threads that wait for the store. While there are any, no caller passes
+    /// them: requests of one process are carried out in order (PR08), and callers that always find the store free would starve a thread that
+    /// has to wake up first.
     queued: AtomicUsize,
 }
 
@@ -23,9 +23,9 @@ impl StoreLock {
         Self { notifier: store.notifier.clone(), store: Mutex::new(store), queued: AtomicUsize::new(0) }
     }
 
-    /// Works on the store if it is free and nobody waits for it. Messages are sent when it is free again.
+    /// Runs `work` on the store if the store is free and nothing waits for it. Messages are sent when the store is free again.
     pub(crate) fn try_with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> Option<T> {
-        // None after a panic, too: the worker recovers from it.
+        // Also None after a panic, from which the worker recovers.
         let mut store = self.store.try_lock().ok()?;
         if self.queued() > 0 {
             return None;
@@ -37,7 +37,7 @@ impl StoreLock {
         Some(done)
     }
 
-    /// Waits for the store, and works on it. Messages are sent when it is free again.
+    /// Waits for the store, and runs `work` on it. Messages are sent when the store is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
         let queued = self.enqueue();
         let mut store = self.lock();
@@ -49,12 +49,12 @@ impl StoreLock {
         done
     }
 
-    /// How many wait for the store, or have it.
+    /// How many tasks and threads wait for the store, or have it.
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// One more waits, until [`remove_queued`](Self::remove_queued).
+    /// Counts one more that waits, until [`remove_queued`](Self::remove_queued).
     pub(crate) fn add_queued(&self) {
         self.queued.fetch_add(1, Ordering::AcqRel);
     }
@@ -63,7 +63,7 @@ impl StoreLock {
         self.queued.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// One more waits, until this is dropped.
+    /// Counts one more that waits, until the returned value is dropped.
     pub(crate) fn enqueue(&self) -> Queued<'_> {
         self.add_queued();
         Queued(self)
@@ -71,7 +71,7 @@ impl StoreLock {
 
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Store>>| {
-            // After a panic, perhaps in a transaction: closing the connection undoes what was begun.
+            // After a panic, perhaps in a transaction. Closing the connection rolls the transaction back.
             self.store.clear_poison();
             let mut store = poisoned.into_inner();
             store.database = None;

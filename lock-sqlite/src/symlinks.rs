@@ -1,4 +1,4 @@
-//! Follows links in the place of the file, if nobody else could have put them there.
+//! Follows links in place of the file, if no untrusted user could have put them there.
 
 use std::{
     ffi::OsStr,
@@ -14,13 +14,13 @@ use rustix::{
 
 use crate::access::is_ours;
 
-/// So many links are followed, like the system does.
+/// How many links are followed, as in the kernel.
 const LINKS: usize = 40;
 
-/// Bits of a folder to which others may write, and so put a link there.
+/// The permissions to write to a folder, and so to put a link there, of users other than its owner.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Where the links in the place of a file lead. The file may be missing.
+/// Where the links in place of a file lead. The file may be missing.
 ///
 /// # Errors
 /// If an untrusted user may have put one of them there: it could make this process create or open a file anywhere.

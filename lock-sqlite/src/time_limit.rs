@@ -1,4 +1,4 @@
-//! [`TimeLimit`]: interrupts SQLite when the time for an operation is over: others may have written more into the file than locks.
+//! [`TimeLimit`]: interrupts SQLite when the time for an operation is over: another program may have written more than locks into the file.
 
 use std::{
     ffi::c_int,
@@ -13,10 +13,10 @@ use rusqlite::Connection;
 
 use crate::{clock::nanos, error::Failure};
 
-/// SQLite does so many steps between two looks at the clock: some ten microseconds.
+/// SQLite executes this many steps between two looks at the clock: some ten microseconds.
 const STEPS: c_int = 1000;
 
-/// When statements of a connection are interrupted.
+/// The time at which statements of a connection are interrupted.
 #[derive(Debug)]
 pub(crate) struct TimeLimit {
     start: Instant,
@@ -25,10 +25,10 @@ pub(crate) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// Installs a limit that never ends anything yet.
+    /// Installs a limit that does not interrupt anything yet.
     ///
     /// # Errors
-    /// If somebody else owns the connection.
+    /// If the connection is not owned by rusqlite.
     pub(crate) fn on(connection: &Connection) -> Result<Self, Failure> {
         let (start, end) = (Instant::now(), Arc::new(AtomicI64::new(i64::MAX)));
         let watched = Arc::clone(&end);

@@ -4,11 +4,11 @@ use std::{collections::HashMap, time::Duration};
 
 use lock_core::{BootTime, Clock, EntryId, SystemClock};
 
-/// How long a late create is refused at least, after its entry left while the create was in doubt.
+/// How long, at least, a late create is refused after its entry left while the create was in doubt.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Entries that left while a create was in doubt, and until when a create is refused (PR08). Only the process of an entry ever creates it,
-/// so nobody else has to know.
+/// so no other process has to know.
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones(HashMap<EntryId, BootTime>);
 
@@ -20,7 +20,7 @@ impl Tombstones {
         self.0.insert(entry, now + ttl.max(KEPT));
     }
 
-    /// Whether an entry left for good while a create of it was in doubt.
+    /// Whether an entry has left while a create of it was in doubt.
     pub(crate) fn contains(&self, entry: EntryId) -> bool {
         !self.0.is_empty() && self.0.get(&entry).is_some_and(|until| *until > SystemClock.now())
     }

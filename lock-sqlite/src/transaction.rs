@@ -20,16 +20,17 @@ use crate::{
 /// How long a transaction may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Budget {
-    /// It waits for nobody, and does little: it runs on a caller's thread.
+    /// It does not wait, and does little: it runs on a caller's thread.
     Immediate,
     Until(Instant),
 }
 
-/// What an operation sees and changes. Others see nothing of it until it is committed.
+/// What an operation sees and changes. Other connections see nothing of it until it is committed.
 #[derive(Debug)]
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
-    /// Read once nobody else can write any more, and only once: an entry that is dead by it is dead for the whole operation (PR06).
+    /// The time, read when no other process can write any more, and only once: an entry that is dead by it is dead for the whole operation
+    /// (PR06).
     pub(crate) now: i64,
     pub(crate) me: i64,
     pub(crate) epoch: i64,
@@ -42,13 +43,13 @@ pub(crate) struct Transaction<'a> {
     pub(crate) effects: Effects,
 }
 
-/// At most so many rows are read on the thread of a caller: that takes some ten microseconds.
+/// How many rows may be read on the thread of a caller: that takes some ten microseconds.
 const FEW: usize = 32;
 
-/// What an operation needs beside the database.
+/// What an operation needs in addition to the database.
 #[derive(Debug)]
 pub(crate) struct TransactionContext<'a> {
-    /// The process that runs it.
+    /// The process that runs the operation.
     pub(crate) me: i64,
     pub(crate) files: &'a Files,
     /// The folder with the lock files of all processes.
@@ -58,12 +59,12 @@ pub(crate) struct TransactionContext<'a> {
     pub(crate) budget: Budget,
 }
 
-/// What is done once a transaction is committed.
+/// What has to be done once a transaction is committed.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
-    /// Messages, with the processes they are for.
+    /// Messages, each with the process that it is for.
     pub(crate) messages: Vec<(i64, Message)>,
-    /// Dead processes, whose files are removed.
+    /// Dead processes whose files have to be removed.
     pub(crate) reaped: Vec<i64>,
 }
 
@@ -103,7 +104,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// # Errors
-    /// If so many of something are more than a caller has time for.
+    /// If this number of rows or checks is more than a caller has time for.
     pub(crate) fn has_time_for(&self, number: usize) -> Result<(), Failure> {
         if self.budget == Budget::Immediate && number > FEW { Err(Failure::TakesTime) } else { Ok(()) }
     }
@@ -114,7 +115,7 @@ impl<'a> Transaction<'a> {
         if self.budget == Budget::Immediate { Err(Failure::TakesTime) } else { Ok(()) }
     }
 
-    /// Whether the operation may mint a token that the disk does not know of yet.
+    /// Whether the operation may mint a token above the ceiling that is on the disk.
     pub(crate) fn lacks_tokens(&self) -> bool {
         self.token >= self.ceiling && self.ceiling < i64::MAX
     }
@@ -122,23 +123,23 @@ impl<'a> Transaction<'a> {
     /// The next token.
     ///
     /// # Errors
-    /// If there is none, or an error of SQLite.
+    /// If there are no tokens left, or an error of SQLite.
     pub(crate) fn mint(&mut self) -> Result<i64, Failure> {
         let exhausted = || {
             let kind = BackendErrorKind::TokensExhausted;
-            Failure::Refused(BackendError::new(STORE, kind, "the last token of the file was minted"))
+            Failure::Refused(BackendError::new(STORE, kind, "the file has no tokens left"))
         };
         self.token = self.token.checked_add(1).ok_or_else(exhausted)?;
         self.connection.prepare_cached("UPDATE meta SET token = ?1")?.execute([self.token])?;
         Ok(self.token)
     }
 
-    /// Does not raise the ceiling that the disk keeps: see [`Database::raise_ceiling`](crate::database::Database::raise_ceiling).
+    /// Does not raise the ceiling on the disk: see [`Database::raise_ceiling`](crate::database::Database::raise_ceiling).
     ///
     /// # Errors
     /// An error of SQLite.
     pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Failure> {
-        // The largest that there is.
+        // The largest possible token.
         let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
         self.connection.execute("UPDATE meta SET token = max(token, ?1)", [last])?;
         Ok(())
@@ -149,20 +150,20 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// An error of SQLite.
     pub(crate) fn skip_tokens(&mut self) -> Result<(), Failure> {
-        // At the very end there is no room to skip any.
+        // At the very end there are no tokens left to skip.
         let skip = "UPDATE meta SET token = CASE WHEN token <= ?1 THEN ?1 ELSE max(token, ceiling) END WHERE ceiling < ?2";
         self.connection.execute(skip, [since_1970(), i64::MAX])?;
         Ok(())
     }
 
-    /// Tells a process that its entry was admitted.
+    /// Adds a message to a process that its entry was admitted.
     pub(crate) fn notify_admitted(&mut self, member: i64, entry: EntryId, token: i64) {
         self.effects
             .messages
             .push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
     }
 
-    /// Tells a process that its entry is the first that waits. A process that is told already that it was admitted looks anyway.
+    /// Adds a message to a process that its entry is the first waiter. A process that gets a message of an admission looks anyway.
     pub(crate) fn notify_next(&mut self, member: i64, entry: EntryId) {
         if !self.effects.messages.iter().any(|(messages, _)| *messages == member) {
             self.effects.messages.push((member, Message::Next(entry)));

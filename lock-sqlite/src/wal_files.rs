@@ -1,5 +1,5 @@
-//! [`OpenFiles`]: the write-ahead log and the shared memory of a database as it was opened. Each is a part of it: under another path, or
-//! after they were deleted, the same file would be another database.
+//! [`OpenFiles`]: the write-ahead log and the shared memory of a database as it was opened. Both are parts of the database: under another
+//! path, or after they were deleted, the same file would be another database.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     time_limit::TimeLimit,
 };
 
-/// The files beside a database now.
+/// The files that are beside a database now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalFiles {
     pub(crate) wal: Option<FileId>,
@@ -39,8 +39,8 @@ impl WalFiles {
     }
 }
 
-/// Databases that connections of this process have open, with their shared memory and the number of connections. SQLite keeps one shared
-/// memory for all of them, without checking that it still has its name.
+/// The databases that connections of this process have open, with their shared memory and the number of connections. SQLite keeps one shared
+/// memory for all connections to a database, without checking that it still has its name.
 static OPEN: Mutex<BTreeMap<FileId, (FileId, usize)>> = Mutex::new(BTreeMap::new());
 
 /// The files that a connection has open, until it is closed.
@@ -52,7 +52,7 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Called when the connection has read: then it has both files open, and they are only removed by force.
+    /// Called when the connection has read something: then it has both files open, and SQLite does not remove them.
     ///
     /// # Errors
     /// If they were removed.
@@ -68,14 +68,14 @@ impl OpenFiles {
         Ok(Self { database, shm, wal_files })
     }
 
-    /// For one more connection to the same files.
+    /// Counts one more connection to the same files.
     pub(crate) fn share(&self) -> Self {
         OPEN.lock().entry(self.database).or_insert((self.shm, 0)).1 += 1;
         let Self { database, shm, wal_files } = *self;
         Self { database, shm, wal_files }
     }
 
-    /// Whether all of them still have their names. Takes three looks at the file system.
+    /// Whether all these files still have their names. Takes three looks at the file system.
     pub(crate) fn is_in_place(&self, files: &Files) -> bool {
         files.identity() == Some(self.database) && WalFiles::of(files) == self.wal_files
     }
@@ -97,40 +97,41 @@ impl Drop for OpenFiles {
     }
 }
 
-/// Refuses a database with several names: under each it would have another log, and so other locks. Without this, the locks that SQLite
-/// holds on the file itself would reveal it only while the other user is there, and not to a process that finds an old log under its name.
+/// Refuses a database with several names: under each it would have another log, and so other locks. Without this check, the locks that
+/// SQLite holds on the file itself would reveal that only while the other process is there, and not to a process that finds an old log under
+/// its name.
 ///
 /// # Errors
-/// If it has more than one.
+/// If the database has more than one name.
 pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Failure> {
     let names = fs::metadata(path).map_or(1, |found| found.nlink());
     if names > 1 {
         let why = format!(
-            "it has {names} names (hard links), and under each it would be another world of locks; remove all but one"
+            "it has {names} names (hard links), and under each it would have separate locks; remove all but one"
         );
         return Err(Failure::Refused(unsupported(path, &why)));
     }
     // Kernels before 5.8 do not report this.
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty());
     if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
-        let why = "it is mounted by itself, without what stands beside it; mount its folder";
+        let why = "it is mounted alone, without the files beside it; mount its folder";
         return Err(Failure::Refused(unsupported(path, why)));
     }
     Ok(())
 }
 
-/// Before this process creates a log or a shared memory, waits until nobody has the database open: no process that comes or goes at this
-/// moment, none whose files were deleted, and none under another path. All that these have written is in the file then, unless they were
-/// killed: the last one to close it moves the log there.
+/// Before this process creates a log or a shared memory, waits until no process has the database open: none that opens or closes it at this
+/// moment, none whose files were deleted, and none under another path. Then everything that these processes have written is in the file,
+/// unless they were killed, because the last one that closes the database moves the log there.
 ///
 /// # Errors
-/// If somebody has it open for all that time, or an error of SQLite.
+/// If a process has it open for all that time, or an error of SQLite.
 pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Failure> {
-    // A process that closes the file does not move the log into it while another looks, so looks become ever rarer.
+    // A process that closes the file does not move the log into it while another one looks, so looks become less and less frequent.
     const LONGEST: u64 = 200;
     let mut longest = 1;
     while !WalFiles::of(files).is_whole() && !is_unused(&files.database, give_up)? {
-        // Two that always look at the same moment would block each other.
+        // Two processes that always look at the same moment would block each other.
         let drawn = random::number().map_or(1, i64::cast_unsigned) % longest;
         let pause = Duration::from_millis(1 + drawn);
         if Instant::now() + pause >= give_up {
@@ -142,13 +143,13 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether nobody has a database open, under any path. In WAL mode each connection holds a lock on the file from its first read to its end;
-/// and an exclusive one takes the lock from all others before it touches the log.
+/// Whether no process has a database open, under any path. In WAL mode, each connection holds a shared lock on the file from its first read
+/// to its end, and a connection in exclusive mode gets the file for itself before it touches the log.
 fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Failure> {
     let connection = connection::open(database)?;
     TimeLimit::on(&connection)?.set(give_up);
     if connection.is_readonly("main")? {
-        // Opening it reports that.
+        // Opening the file reports that.
         return Ok(true);
     }
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -199,7 +200,7 @@ mod tests {
         assert!(!refuses(&files), "the last one left nothing beside it, and is gone");
     }
 
-    /// All that the connection wrote is in the file when it closes.
+    /// Everything that the connection wrote is in the file when it closes.
     #[test]
     fn half_of_an_open_database_keeps_others_out_and_nothing_is_lost() {
         for lost in [[true, true], [true, false], [false, true]] {
@@ -228,7 +229,7 @@ mod tests {
         assert!(!refuses(&moved));
     }
 
-    /// SQLite gives a new connection the shared memory that this process has, whatever file has its name by now.
+    /// SQLite gives a new connection the shared memory that this process has open, whatever file has its name by now.
     #[test]
     fn a_replaced_shared_memory_is_refused_while_the_former_one_is_open() {
         let (_folder, files, _connection) = in_use();

@@ -1,5 +1,5 @@
-//! The worker: a thread that does what takes time, so that no caller waits for other processes or the disk, and that watches holders for
-//! the waiters of this process.
+//! The worker: a thread for operations that take time, so that no caller's thread waits for other processes or the disk. It also watches
+//! holders for the waiters of this process.
 
 use std::{
     io,
@@ -20,10 +20,11 @@ use crate::{
     store::Store,
 };
 
-/// How often an idle process checks that the file is still in its place: if it has only a part of it, others wait for this process.
+/// How often an idle process checks that the file and the files beside it are still in place: if it has only some of them, others wait for
+/// it.
 const PLACE_CHECK: Duration = Duration::from_secs(5);
 
-/// How long it waits for others when it ends.
+/// How long the worker waits for other writers when it ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// # Errors
@@ -32,12 +33,12 @@ pub(crate) fn start(jobs: Receiver<Job>, executor: Arc<Executor>) -> io::Result<
     thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, &executor)).map(drop)
 }
 
-/// Runs until no handle is left that could give it a task.
+/// Runs until no handle is left that could send a task.
 fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
     let (mut watch, mut next_look, mut heard) = (HolderWatch::new(), Instant::now(), 0);
     loop {
         let asleep = executor.may_sleep();
-        // A waiter here may be the next by now.
+        // A waiter of this process may be the next by now.
         let soon = Instant::now() + NEXT;
         let wakes = executor.notifier.waiters.waker.prepare_sleep(next_look > soon);
         if std::mem::replace(&mut heard, wakes) != wakes {

@@ -1,4 +1,4 @@
-//! [`Writer`]: the process that is writing to the database, as far as the kernel tells.
+//! [`Writer`]: the process that is writing to the database, as far as the kernel shows it.
 
 use std::{
     ffi::OsString,
@@ -11,7 +11,7 @@ use std::{
 /// The byte of the shared memory that a writer locks: `WAL_WRITE_LOCK` of SQLite.
 const WRITE_LOCK: u64 = 120;
 
-/// Reading the locks of the machine blocks all locking for a moment, so it is not done for each caller.
+/// How often the locks of the machine are read. That blocks all locking for a moment, so it is not done for each caller.
 const SELDOM: Duration = Duration::from_millis(250);
 
 /// A process that writes.
@@ -27,7 +27,7 @@ pub(crate) struct Writer {
 pub(crate) struct WriterCache(Option<(Instant, Option<Writer>)>);
 
 impl WriterCache {
-    /// None if nobody writes, or the kernel does not tell: a process of another namespace has no number here.
+    /// None if no process writes, or the kernel does not show it: a process of another namespace has no number here.
     pub(crate) fn writer(&mut self, database: &Path) -> Option<Writer> {
         match &self.0 {
             Some((at, writer)) if at.elapsed() < SELDOM => writer.clone(),
@@ -65,8 +65,8 @@ impl fmt::Display for Writer {
     }
 }
 
-/// Looks through the list of all locks. Asking about the file itself would mean to open it, and closing it would drop this process's own
-/// locks on it.
+/// Searches the list of all locks. Asking about the file itself would need another descriptor, and closing that would drop this process's
+/// own locks on the file.
 fn look(database: &Path) -> Option<Writer> {
     let mut memory: OsString = database.into();
     memory.push("-shm");
@@ -78,7 +78,7 @@ fn look(database: &Path) -> Option<Writer> {
     Writer::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The process that a line of `/proc/locks` is about, if it is the writer: `1: POSIX ADVISORY WRITE 4711 fe:00:10190894 120 120`.
+/// The process in a line of `/proc/locks`, if it is the writer: `1: POSIX ADVISORY WRITE 4711 fe:00:10190894 120 120`.
 fn writer_of(file: &str, line: &str) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, _, access) = (words.next()?, words.next()?, words.next()?);

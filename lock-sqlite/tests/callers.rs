@@ -1,5 +1,5 @@
-//! Verbs run on the threads of their callers, which are not blocked by it: neither by other writers, nor from other tasks; and what callers
-//! write does not pile up.
+//! Verbs run on the threads of their callers without blocking them: other writers do not block a caller, and a caller does not block other
+//! tasks. And the log does not grow with what callers write.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -20,14 +20,14 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 
 use self::file::OwnFile;
 
-/// With a keeper whose thread is known: it has run something.
+/// A lock whose backend knows the keeper's thread, because the keeper has run a task of the backend.
 async fn job(file: &OwnFile) -> Lock {
     let keeper = Keeper::start().unwrap();
     let mut config = SqliteConfig::default();
     (config.path, config.command_timeout) = (Some(file.path()), Duration::from_secs(30));
     let backend = Arc::new(Sqlite::connect(config, &keeper).await.unwrap());
     let lock = Locks::with(backend, keeper, Arc::new(SystemEntropy)).mutex("job").unwrap();
-    // The first goes another way, for all that is made then.
+    // The first verb runs on the worker, because it creates the files.
     for _ in 0..100 {
         lock.acquire().await.unwrap().release().await.unwrap();
     }
@@ -42,7 +42,7 @@ async fn a_free_lock_is_taken_and_released_without_waiting_for_a_thread() {
     let mut at_once = 0;
     while at_once < 20 {
         assert!(started.elapsed() < SLACK, "{at_once} times");
-        // Now and then the thread does it: to bring the log into the file, or because this one was put aside.
+        // Now and then the worker does it: during a checkpoint, or because this thread was not scheduled.
         let Some(guard) = lock.acquire().now_or_never() else {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
@@ -51,7 +51,7 @@ async fn a_free_lock_is_taken_and_released_without_waiting_for_a_thread() {
     }
 }
 
-/// The poll returns while the other is still in its transaction, which ends only after it.
+/// The poll returns while the other writer is still in its transaction, which ends only after the poll.
 #[tokio::test]
 async fn a_caller_is_not_blocked_by_other_writers() {
     let file = OwnFile::new();

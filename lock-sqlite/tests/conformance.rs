@@ -17,7 +17,7 @@ lock_conformance::suite!(SqliteHarness);
 #[derive(Debug)]
 struct SqliteHarness {
     path: PathBuf,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     file: Option<OwnFile>,
 }
 

@@ -1,5 +1,5 @@
 //! Files that are busy, full, read-only, damaged, replaced, foreign, of another version or of another boot: each gives an error that says
-//! so, and nothing is lost.
+//! what is wrong, and nothing is lost.
 
 mod disk;
 #[allow(dead_code, reason = "shared with the suite")]
@@ -103,7 +103,7 @@ async fn a_damaged_file_is_an_error_and_left_as_it_is() {
     }
     gone(&file).await;
     let mut bytes = fs::read(file.path()).unwrap();
-    // The head stays what it was; every page behind it is not.
+    // The header stays intact, and every page after it is damaged.
     bytes[4096..].fill(0x5a);
     fs::write(file.path(), &bytes).unwrap();
     let error = refused(&file.path()).await;
@@ -157,7 +157,7 @@ async fn another_boot_voids_every_lease_and_no_token_comes_twice() {
     let token = {
         let held = job(&file.path()).acquire().await.unwrap();
         let token = held.token();
-        // As if the machine had been switched off: nobody released it.
+        // As if the machine had been switched off: the lock is not released.
         std::mem::forget(held);
         token
     };
@@ -170,7 +170,7 @@ async fn another_boot_voids_every_lease_and_no_token_comes_twice() {
     assert!(next.token().get() > ceiling.unsigned_abs(), "{} may have been minted before", next.token());
 }
 
-/// PR32: a container with a clock of its own would judge every lease by it.
+/// PR32: a container with its own clock would judge every lease by that clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_in_use_under_another_clock_is_refused_until_nobody_is_left() {
     let file = OwnFile::new();
@@ -204,18 +204,18 @@ async fn the_default_file_is_for_its_user_alone() {
     }
 }
 
-/// Not a test: what [`the_default_file_is_for_its_user_alone`] has done in a process of its own.
+/// Not a test by itself: [`the_default_file_is_for_its_user_alone`] runs it in a process of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn default_file_here() {
     if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok("default_file_here") {
         return ran_nothing("default_file_here", A_PART);
     }
     let guard = locks(SqliteConfig::default()).mutex("job").unwrap().acquire().await.unwrap();
-    // The end of the process releases it; the log stays for a look at it.
+    // The end of the process releases the lock. The log stays, so that the test can check it.
     std::mem::forget(guard);
 }
 
-/// A user who may write to the folder may put one there.
+/// A user who may write to the folder may put a pipe there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
     let file = OwnFile::new();
@@ -235,7 +235,7 @@ async fn a_full_disk_grants_nothing_and_loses_nothing() {
     on_a_bad_disk("on_a_full_disk");
 }
 
-/// Not a test: what is done where a disk can be full.
+/// Not a test by itself: it runs in a process whose disk can be full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_full_disk() {
     let Some(file) = here("on_a_full_disk") else { return };
@@ -262,7 +262,7 @@ async fn a_file_system_that_is_read_only_is_named_as_such() {
     on_a_bad_disk("on_a_read_only_disk");
 }
 
-/// Not a test: what is done where a disk can be read-only.
+/// Not a test by itself: it runs in a process whose disk can be read-only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_read_only_disk() {
     let Some(file) = here("on_a_read_only_disk") else { return };
@@ -275,7 +275,7 @@ async fn on_a_read_only_disk() {
     fs::write(&readonly, "").unwrap();
     let error = refused(&file.path()).await;
     assert_eq!(*error.kind(), Kind::ReadOnly, "there, and cannot be written: {error}");
-    // A process that has it open goes on.
+    // A process that has the file open continues.
     held.extend().await.unwrap();
     fs::remove_file(&readonly).unwrap();
     held.release().await.unwrap().confirmed().unwrap();
@@ -286,7 +286,7 @@ async fn no_token_comes_twice_when_the_power_is_lost() {
     on_a_bad_disk("on_a_disk_that_forgets");
 }
 
-/// Not a test: what is done where a disk tells what it was made to keep (PR33).
+/// Not a test by itself: it runs in a process whose disk records how much was synced (PR33).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_disk_that_forgets() {
     let Some(file) = here("on_a_disk_that_forgets") else { return };
@@ -295,19 +295,19 @@ async fn on_a_disk_that_forgets() {
     assert!(kept() < written, "the disk was waited for with every verb");
     let next = token_after_the_power_was_lost(&file).await;
     assert!(next > held.token(), "{next} after {}", held.token());
-    // Above the ceiling that the disk keeps of what was minted here.
+    // Above the ceiling on the disk.
     let raised = FencingToken::new(next.get() + (1 << 40));
     file::client(&file.path(), &Keeper::start().unwrap()).raise_tokens(raised).await.unwrap();
     let next = token_after_the_power_was_lost(&file).await;
     assert!(next > raised, "{next} after {raised}, which all were told to be above");
 }
 
-/// How much of the log the disk was made to keep.
+/// How much of the log was synced.
 fn kept() -> u64 {
     fs::read_to_string(flag(".kept")).unwrap().parse().unwrap()
 }
 
-/// The first one that is minted then.
+/// The first token that is minted after a loss of power.
 async fn token_after_the_power_was_lost(file: &OwnFile) -> FencingToken {
     let other = OwnFile::new();
     copy(file, &other);
@@ -318,13 +318,13 @@ async fn token_after_the_power_was_lost(file: &OwnFile) -> FencingToken {
     next.token()
 }
 
-/// Of a disk that others keep busy: each wait for it takes three seconds, which is more than a verb may take.
+/// The disk is busy with other work: each wait for it takes three seconds, which is more than a verb may take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_disk_keeps_nobody_waiting_once_the_file_is_open() {
     on_a_bad_disk("on_a_slow_disk");
 }
 
-/// Not a test: what is done where a disk can be slow.
+/// Not a test by itself: it runs in a process whose disk can be slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_slow_disk() {
     let Some(file) = here("on_a_slow_disk") else { return };
@@ -335,11 +335,11 @@ async fn on_a_slow_disk() {
     for _ in 0..1500 {
         lock.acquire().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
-    // A client that comes, too.
+    // Also a new client.
     job(&file.path()).acquire().await.unwrap().release().await.unwrap();
     assert!(waits() > 0, "the log was never brought into the file");
     fs::remove_file(&slow).unwrap();
-    // Its head tells how often it has begun anew.
+    // The header of the log counts its restarts.
     let log = || fs::read(file.path().with_file_name("locks.db-wal")).unwrap()[12..16].to_vec();
     let (began, started) = (log(), Instant::now());
     while log() == began {
@@ -354,14 +354,14 @@ async fn a_new_file_costs_few_waits_for_the_disk_and_to_join_it_none() {
     on_a_bad_disk("on_a_disk_that_counts");
 }
 
-/// Not a test: what is done where waits for a disk are counted.
+/// Not a test by itself: it runs in a process that counts its waits for the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_disk_that_counts() {
     let Some(file) = here("on_a_disk_that_counts") else { return };
     let lock = job(&file.path());
     let held = lock.acquire().await.unwrap();
-    // The file, its name, the head of the log and the name of the log; more only when the last one goes. The tokens too, if all
-    // that took longer than a second.
+    // One wait each for the file, its name, the header of the log and the name of the log; more come only when the last client closes
+    // the file. One for the tokens, too, if all that took longer than a second.
     let made = waits();
     assert!((4..=5).contains(&made), "{made}");
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none());
@@ -369,7 +369,7 @@ async fn on_a_disk_that_counts() {
     assert_eq!(waits(), made);
 }
 
-/// Waits until the clients of a file are gone, with all that they have beside it.
+/// Waits until the clients of a file are gone, with all their files beside it.
 async fn gone(file: &OwnFile) {
     let started = Instant::now();
     while fs::read_dir(file.processes()).unwrap().count() > 0
@@ -380,7 +380,7 @@ async fn gone(file: &OwnFile) {
     }
 }
 
-/// What a disk has after the power was lost, if it was quick: all that was written.
+/// Copies what a quick disk has after a loss of power: everything that was written.
 fn copy(from: &OwnFile, to: &OwnFile) {
     for name in ["locks.db", "locks.db-wal"] {
         fs::copy(from.path().with_file_name(name), to.path().with_file_name(name)).unwrap();

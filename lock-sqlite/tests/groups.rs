@@ -1,4 +1,4 @@
-//! A file of several users: they see each other die and tell each other, and none of them opens what is another's.
+//! A file of several users: their processes see each other die and notify each other, and none of them gives others access to foreign files.
 
 #[allow(dead_code, reason = "shared with other tests")]
 mod disk;
@@ -27,7 +27,7 @@ use self::{
     other::Other,
 };
 
-/// Not a test: what another process does.
+/// Not a test by itself: the tasks of another process.
 #[test]
 fn other() {
     other::carry_out(async |task, path| match task {
@@ -44,7 +44,7 @@ async fn hold(path: &Path) {
     drop(guard);
 }
 
-/// With the same client, and the second time when it is told to.
+/// Takes the lock twice with the same client, the second time when it is told to.
 async fn take_twice(path: &Path) {
     let lock = job(path);
     for time in ["once", "twice"] {
@@ -54,20 +54,20 @@ async fn take_twice(path: &Path) {
     }
 }
 
-/// Puts a link to the file `victim` in the place of all that is put into the folder of the processes.
+/// Replaces every file that is created in the folder of the processes by a link to the file `victim`.
 fn lead_astray(path: &Path) {
     let (folder, victim) = (path.with_file_name("locks.db-processes"), path.with_file_name("victim"));
     other::say("ready");
     loop {
         for found in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let found = found.path();
-            // It may be gone.
+            // The file may be gone.
             let _ = fs::remove_file(&found).and_then(|()| symlink(&victim, &found));
         }
     }
 }
 
-/// In a folder that gives what is made in it its group, and in one that does not.
+/// In a folder that gives its group to new files, and in one that does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_of_one_group_see_each_other_die_and_tell_each_other() {
     if !may_be_anybody("users_of_one_group_see_each_other_die_and_tell_each_other") {
@@ -92,7 +92,7 @@ async fn users_of_one_group_see_each_other_die_and_tell_each_other() {
         }
         let killed = Instant::now();
         holder.kill();
-        // Long before its ttl ends.
+        // Long before the ttl ends.
         assert_eq!(waiter.says(), "holds");
         let after = killed.elapsed();
         assert!(after < SLACK, "the death of another user was seen after {after:?}");
@@ -119,7 +119,7 @@ async fn a_user_sees_root_die_that_used_the_same_file() {
     assert!(killed.elapsed() < SLACK, "the death of root was seen after {:?}", killed.elapsed());
 }
 
-/// The commands in `docs/backends/sqlite.md`, and what is wrong without one of them.
+/// The commands in `docs/backends/sqlite.md`, and the problem that is reported if one of them is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_agrees_with_a_folder_as_it_is_documented_and_with_no_other() {
     if !may_be_anybody("the_doctor_agrees_with_a_folder_as_it_is_documented_and_with_no_other") {
@@ -158,7 +158,7 @@ async fn a_link_in_place_of_the_process_folder_is_refused_and_not_followed() {
     assert_eq!(fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o700);
 }
 
-/// A user who may write to the file could have SQLite run an endless statement with each change.
+/// A user who may write to the file could make SQLite run an endless statement with each change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_wrote_into_the_file_is_not_run_and_newcomers_are_told() {
     const NUMBERS: &str =
@@ -177,7 +177,7 @@ async fn what_others_wrote_into_the_file_is_not_run_and_newcomers_are_told() {
     assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
 }
 
-/// It would have to be read into the memory of each process that opens the file.
+/// Each process that opens the file would have to read the label into its memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
     let file = OwnFile::new();
@@ -191,7 +191,7 @@ async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Others of the same group come in between all the time, so it comes when nobody else does.
+/// Other processes act in between all the time, so these tests run when no other does.
 mod alone {
     use super::*;
 
@@ -214,8 +214,8 @@ mod alone {
         let killed = Instant::now();
         holder.kill();
         assert_eq!(waiter.says(), "holds");
-        // The figure is in lock-bench; on a busy machine it is this. Where the death is not seen, it is longer: the next look that a
-        // waiter takes of itself is at a third of its ttl.
+        // The figure is in lock-bench; this is the limit on a busy machine. If the death is not seen, it takes longer: a waiter looks by
+        // itself at a third of its ttl.
         assert!(killed.elapsed() < SLACK, "the death of root was seen after {:?}", killed.elapsed());
     }
 
@@ -226,13 +226,13 @@ mod alone {
         }
     }
 
-    /// Not a test: what is done where others have the time for it whenever a socket is made.
+    /// Not a test by itself: it runs in a process in which other processes can act whenever a socket is created.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn where_others_come_in_between() {
         if here("alone::where_others_come_in_between").is_none() {
             return;
         }
-        // Another user has to get to the file, and to what is loaded before the C library.
+        // Another user has to reach the file, and the library that is preloaded.
         fs::set_permissions(std::env::temp_dir(), Permissions::from_mode(0o755)).unwrap();
         fs::write(flag(".gap"), "").unwrap();
         let (file, program) = shared(0o2770);
@@ -244,7 +244,7 @@ mod alone {
         assert_eq!(swapper.says(), "ready");
         let mut met = 0;
         for _ in 0..TIMES {
-            // The user may spoil the folder so that nothing can be made there.
+            // The user may damage the folder so that nothing can be created there.
             let connected = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await;
             met += usize::from(processes(&file, "sock").iter().any(|path| path.is_symlink()));
             drop(connected);

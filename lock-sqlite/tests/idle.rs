@@ -9,10 +9,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, DistributedLock, Keeper, Lock, Locks, SystemEntropy};
 
-/// So long that nobody renews, or looks from its place, while the cost is counted: that is another cost, for each waiter.
+/// So long that no entry is renewed, and no waiter looks again, while the cost is counted. That would be another cost, for each waiter.
 const TTL: Duration = Duration::from_secs(600);
 
-/// Not a test: what another process does.
+/// Not a test by itself: the tasks of another process.
 #[test]
 fn other() {
     other::carry_out(async |_, path| {
@@ -23,14 +23,14 @@ fn other() {
     });
 }
 
-/// A client that has nothing in common with another one of this process, so that each is a process to the other.
+/// A client that shares nothing with another one of this process, so that each counts as a process for the other.
 fn lock(path: &Path, keeper: &Keeper) -> Lock {
     let backend = Arc::new(file::client(path, keeper));
     let locks = Locks::with(backend, keeper.clone(), Arc::new(SystemEntropy));
     locks.mutex("job").unwrap().with_options(AcquireOptions::new().ttl(TTL))
 }
 
-/// What is counted is that of a whole process, which has nothing else to do.
+/// These tests count the cost of a whole process, so nothing else may run in it.
 mod resources {
     use std::{
         fs,
@@ -49,23 +49,23 @@ mod resources {
 
     const COUNTED: Duration = Duration::from_secs(5);
 
-    /// A part of a core. One look each 25 ms, of some ten microseconds where tests are not optimised, is less than a hundredth of one; if
-    /// each of 500 who wait looks for itself, it is several times this.
+    /// A part of a core. One look each 25 ms, of some ten microseconds in tests that are not optimised, takes less than a hundredth of a core.
+    /// If each of 500 waiters looked by itself, it would be several times this limit.
     const MOST_OF_A_CORE: f64 = 0.05;
 
-    /// Forty looks, and what else has a timer: the keeper, and this test. If each who waits has a timer of its own, these come at different
-    /// times, and it is hundreds.
+    /// Forty looks, and the timers of the keeper and this test. If each waiter had a timer of its own, these would fire at different times,
+    /// and there would be hundreds.
     const MOST_WAKES_A_SECOND: f64 = 120.0;
 
-    /// Those behind two others look every two seconds, when nothing has moved for as long. The rest is for a busy machine, on which each
-    /// of them comes to its next look later.
+    /// Processes behind two others look every two seconds, once the queue has not changed for as long. The rest is for a busy machine, on
+    /// which each of them takes its next look later.
     const STILL: Duration = Duration::from_secs(8);
 
-    /// The thread of the file, which looks. The keeper has a timer of its own on any store.
+    /// The name of the worker thread, which looks. The keeper has its own timer on any store.
     const STORE: &str = "distlock-sqlite";
     const MOST_LOOKS_A_SECOND: f64 = 2.0;
 
-    /// Each looks far more often when it comes, and when the queue moves.
+    /// Each process looks far more often when it comes, and when the queue changes.
     #[test]
     fn a_process_behind_two_others_wakes_twice_a_second_at_most() {
         alone("resources::a_process_behind_two_others_wakes_twice_a_second_at_most", || {
@@ -112,7 +112,7 @@ mod resources {
         });
     }
 
-    /// What so many who wait take of a core, and how often in a second one of the threads here is woken.
+    /// The part of a core that this many waiters take, and how often a second a thread of this process is woken.
     async fn cost_of(waiters: usize) -> (f64, f64) {
         let (file, keeper) = (OwnFile::new(), Keeper::start().unwrap());
         let [holder, other] = [lock(&file.path(), &keeper), lock(&file.path(), &keeper)];
@@ -141,17 +141,17 @@ mod resources {
         )
     }
 
-    /// The time of cores that this process has used.
+    /// The processor time that this process has used.
     fn used() -> Duration {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         Duration::from_secs(used.tv_sec.unsigned_abs()) + Duration::from_nanos(used.tv_nsec.unsigned_abs())
     }
 
-    /// How often one of these threads of a process went to sleep, which is as often as one was woken.
+    /// How often a thread of a process with such a name went to sleep, which is as often as it was woken.
     fn slept(process: &str, threads: &str) -> u32 {
         let name = format!("Name:\t{threads}");
         let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-        // It may have ended.
+        // The thread may have ended.
         let states = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
         let count = |state: String| -> u32 {
             let line = state.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

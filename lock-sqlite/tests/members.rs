@@ -1,4 +1,4 @@
-//! A member of the file's group puts hostile files into its folder. No process is led to files of others by it, and none is blocked.
+//! A member of the file's group puts hostile files into its folder. These must not make a process touch foreign files, or block it.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -30,13 +30,13 @@ use self::{
     other::Other,
 };
 
-/// Not a test: what another process does.
+/// Not a test by itself: the tasks of another process.
 #[test]
 fn other() {
     other::carry_out(async |_, path| try_when_told(path).await);
 }
 
-/// With one client, and says what became of it within how many milliseconds.
+/// Tries with one client whenever it is told to. Says the result, and how many milliseconds the try took.
 async fn try_when_told(path: &Path) {
     let lock = job(path);
     other::say("ready");
@@ -52,7 +52,7 @@ async fn try_when_told(path: &Path) {
     }
 }
 
-/// Has a file made and left: with nothing beside it but the folder of the processes.
+/// Has a file created and closed, so that only the folder of the processes is left beside it.
 async fn fill(file: &OwnFile) {
     job(&file.path()).acquire().await.unwrap().release().await.unwrap();
     let started = Instant::now();
@@ -93,7 +93,7 @@ async fn a_link_of_a_member_is_not_followed_and_nothing_is_made_where_it_leads()
     assert_eq!(fs::read(&text).unwrap(), b"secret");
 }
 
-/// Processes that use the file do not follow it any longer, either.
+/// Processes that already use the file do not follow the link, either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_a_member_puts_there_later_is_not_followed() {
     if !may_be_anybody("a_link_that_a_member_puts_there_later_is_not_followed") {
@@ -110,7 +110,7 @@ async fn a_link_that_a_member_puts_there_later_is_not_followed() {
     assert_eq!(*source.kind(), Kind::Denied, "{source}");
 }
 
-/// Opening a pipe waits until somebody else opens it, and all later calls would wait behind that.
+/// Opening a pipe waits until another process opens it, and all later calls would wait behind that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody() {
     if !may_be_anybody("a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody") {
@@ -120,7 +120,7 @@ async fn a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody() {
         let (file, program) = shared(0o2770);
         fill(&file).await;
         let path = file.beside(suffix);
-        // The member may move away what is there, which is only the file.
+        // The member may move away the existing file, if it is the database itself.
         let aside = file.path().with_file_name("aside");
         let moved = fs::rename(&path, &aside).is_ok();
         mkfifoat(CWD, &path, Mode::RUSR).unwrap();
@@ -143,15 +143,15 @@ async fn a_pipe_in_place_of_the_file_or_beside_it_keeps_nobody() {
     }
 }
 
-/// As SQLite leaves one behind that was interrupted, in a transaction of several databases: it names a file that all of them share, and
-/// which goes when all are as they were.
+/// A journal that SQLite leaves behind when it was interrupted in a transaction of several databases: it names a file that all of them
+/// share, and that is deleted when all are rolled back.
 fn journal(database: &Path, names: &Path) -> Vec<u8> {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     const PAGE: u32 = 4096;
     let pages = u32::try_from(fs::metadata(database).unwrap().len()).unwrap() / PAGE;
     let name = names.to_str().unwrap().as_bytes();
     let mut journal = MAGIC.to_vec();
-    // No page is to be written back; the rest of the head is for all of them.
+    // The journal has no page to write back. The rest of the header is about all pages.
     for number in [0, 0, pages, 512, PAGE] {
         journal.extend(u32::to_be_bytes(number));
     }
@@ -170,7 +170,7 @@ async fn a_journal_that_names_a_file_of_somebody_else_deletes_nothing() {
     fill(&file).await;
     let victim = file.path().with_file_name("victim");
     fs::write(&victim, "secret").unwrap();
-    // SQLite by itself does what it says.
+    // SQLite by itself executes the journal.
     let other = file.path().with_file_name("other.db");
     fs::copy(file.path(), &other).unwrap();
     fs::write(file.path().with_file_name("other.db-journal"), journal(&other, &victim)).unwrap();
@@ -188,13 +188,13 @@ async fn a_journal_that_names_a_file_of_somebody_else_deletes_nothing() {
     assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
 }
 
-/// Else one process would take the journal of another for that of a stranger.
+/// Otherwise a process would take the journal of another process for a foreign one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_file_is_filled_without_a_journal_beside_it() {
     let file = OwnFile::new();
     fs::write(file.path(), "").unwrap();
     let journal = file.beside("-journal");
-    // Where there is a folder, none can be made.
+    // A folder in its place keeps SQLite from creating a journal.
     let folder = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK).unwrap();
     let made = rustix::fs::inotify::WatchFlags::CREATE;
     rustix::fs::inotify::add_watch(&folder, file.path().parent().unwrap(), made).unwrap();
@@ -209,7 +209,7 @@ async fn an_empty_file_is_filled_without_a_journal_beside_it() {
     assert!(!names.iter().any(|name| journal.ends_with(name)), "{names:?}");
 }
 
-/// SQLite as root would write into it, and give it to the owner of the database.
+/// SQLite as root would write into that file, and give it to the owner of the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_moved_to_where_the_log_is_expected_stays_as_it_is() {
     if !may_be_anybody("what_was_moved_to_where_the_log_is_expected_stays_as_it_is") {
@@ -233,7 +233,7 @@ async fn what_was_moved_to_where_the_log_is_expected_stays_as_it_is() {
     }
 }
 
-/// What is sent to a socket is believed, but no lease of a waiter is extended by it.
+/// A message to a socket is believed, but the lease of a waiter is not extended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_told_by_a_stranger_that_it_holds_a_lock_loses_it_soon() {
     let file = OwnFile::new();

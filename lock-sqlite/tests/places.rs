@@ -1,4 +1,4 @@
-//! One file under several paths, and half a file: no lock is ever held twice, under another path or with another log.
+//! One file under several paths, and files without their log: no lock is ever held twice, under another path or with another log.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -49,7 +49,7 @@ async fn refused(path: &Path) -> BackendError {
     }
 }
 
-/// Not a test: what another process does.
+/// Not a test by itself: the tasks of another process.
 #[test]
 fn other() {
     other::carry_out(async |task, path| match task {
@@ -60,7 +60,7 @@ fn other() {
     });
 }
 
-/// And says whether it does. When it is told to extend, it does not wait until it is time for that.
+/// Holds the lock, and says whether it still does whenever it is asked. Extends the lease at once if it is told to.
 async fn hold(path: &Path, ttl: Duration) {
     let guard = job(path).acquire_with(&AcquireOptions::new().ttl(ttl)).await.unwrap();
     other::say(guard.token());
@@ -72,7 +72,7 @@ async fn hold(path: &Path, ttl: Duration) {
     }
 }
 
-/// With a file that is open.
+/// Has the file open, and does nothing.
 async fn do_nothing(path: &Path) {
     let lock = job(path);
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -81,7 +81,8 @@ async fn do_nothing(path: &Path) {
     drop(lock);
 }
 
-/// As soon as it is told to. On a busy machine many that make a file are not served within the two seconds of a command.
+/// Takes the lock when it is told to. On a busy machine, many processes that create a file are not served within the two seconds of a
+/// command.
 async fn take_once(path: &Path) {
     other::say("ready");
     tokio::task::block_in_place(other::listen);
@@ -118,7 +119,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
     let held = job(&file.path()).acquire().await.unwrap();
     let second = file.path().with_file_name("mounted.db");
     fs::write(&second, "").unwrap();
-    // In a mount namespace of its own, which ends with it.
+    // In a mount namespace that ends with the script.
     let script = "mount --bind \"$1\" \"$2\" || exit 77; \"$3\" on_a_mounted_file --exact --nocapture";
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
@@ -135,7 +136,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
     held.release().await.unwrap();
 }
 
-/// Not a test: what [`a_file_that_is_mounted_by_itself_is_refused`] has done where it is.
+/// Not a test by itself: [`a_file_that_is_mounted_by_itself_is_refused`] runs it where the file is mounted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_mounted_file() {
     if std::env::var("DISTLOCK_OTHER").as_deref() != Ok("on_a_mounted_file") {
@@ -146,7 +147,7 @@ async fn on_a_mounted_file() {
     assert!(error.to_string().contains("mount its folder"), "{error}");
 }
 
-/// So the death of a process is seen under the other path, and messages arrive there.
+/// So processes with the other path see the death of a process, and get its messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_to_a_file_leads_to_the_same_processes() {
     let file = OwnFile::new();
@@ -190,7 +191,7 @@ async fn until_lost(holder: &mut Other) {
     }
 }
 
-/// A second log beside the one in use would grant the same lock, with the same token.
+/// A second log in addition to the one in use would grant the same lock, with the same token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_log_or_shared_memory_is_begun_anew_once_its_users_noticed() {
     for lost in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
@@ -200,7 +201,7 @@ async fn a_deleted_log_or_shared_memory_is_begun_anew_once_its_users_noticed() {
         for suffix in lost {
             fs::remove_file(file.beside(suffix)).unwrap();
         }
-        // On a machine that stood still its lease may have ended.
+        // If the machine paused, its lease may have ended.
         if let Some(next) = take_from(&mut holder, &file.path()).await {
             assert!(next.token() > token, "{} after {token}", next.token());
             next.release().await.unwrap();
@@ -208,7 +209,7 @@ async fn a_deleted_log_or_shared_memory_is_begun_anew_once_its_users_noticed() {
     }
 }
 
-/// Under its new path it has another log.
+/// Under its new path, the file has another log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_moved_file_is_used_under_its_new_path_once_its_holders_noticed() {
     let file = OwnFile::new();
@@ -221,7 +222,7 @@ async fn a_moved_file_is_used_under_its_new_path_once_its_holders_noticed() {
     next.release().await.unwrap();
 }
 
-/// PR32: and what was in the log of the former one is no part of the new one.
+/// PR32: the content of the old log does not become a part of the new file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_deleted_without_its_log_is_made_anew_with_nothing_of_it_left() {
     let file = OwnFile::new();
@@ -236,7 +237,7 @@ async fn a_file_deleted_without_its_log_is_made_anew_with_nothing_of_it_left() {
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Nobody else could begin a log while that process has the former one open.
+/// No other process can begin a log while that process has the old one open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_process_notices_too_that_the_log_was_deleted() {
     let file = OwnFile::new();
@@ -253,7 +254,7 @@ async fn an_idle_process_notices_too_that_the_log_was_deleted() {
     }
 }
 
-/// A process whose lock file was deleted makes another one, and takes over its own entries with it.
+/// A process whose lock file was deleted creates another one, and takes over its own entries with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_death_of_a_holder_is_seen_although_its_folder_was_deleted() {
     let file = OwnFile::new();
@@ -275,7 +276,7 @@ async fn the_death_of_a_holder_is_seen_although_its_folder_was_deleted() {
     within("the lock of whoever was killed", SLACK, waiter).await.unwrap().release().await.unwrap();
 }
 
-/// The log and the shared memory come with the first of them, and go with the last: at no moment is that taken for damage.
+/// The log and the shared memory come with the first process, and go with the last one: no process ever takes that for damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_open_and_leave_a_new_file_at_once_are_all_served() {
     const PROCESSES: usize = 8;

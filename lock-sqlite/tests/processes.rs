@@ -1,4 +1,4 @@
-//! What becomes of locks when processes die, stop, and leave children behind; and a crowd of them.
+//! What happens to locks when processes die, stop, or leave children behind; and very many processes.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -26,8 +26,8 @@ use self::{
     other::{Other, PATIENCE, listen, say, send},
 };
 
-/// The mutex `job` of a client of its own. It is patient: a thousand at once on a busy machine are not served within the two
-/// seconds that a command has by default.
+/// The mutex `job` of a new client. Its command timeout is long, because on a busy machine a thousand at once are not served within the
+/// two seconds that a command has by default.
 fn job(path: &Path) -> Lock {
     let keeper = Keeper::start().unwrap();
     let mut config = config(path);
@@ -37,7 +37,7 @@ fn job(path: &Path) -> Lock {
     locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
 }
 
-/// Not a test: what another process does that [`Other::start`] has started.
+/// Not a test by itself: the tasks of a process that [`Other::start`] has started.
 #[test]
 fn other() {
     other::carry_out(async |task, path| match task {
@@ -59,7 +59,7 @@ async fn hold(path: &Path, ttl: Duration) {
     }
 }
 
-/// Which has the file of this process open, and outlives it.
+/// Holds the lock with a child that has the file of this process open, and outlives it.
 async fn hold_with_a_child(path: &Path) {
     let keeper = Keeper::start().unwrap();
     let backend = std::sync::Arc::new(file::client(path, &keeper));
@@ -76,7 +76,7 @@ async fn hold_with_a_child(path: &Path) {
     drop((guard, file));
 }
 
-/// Begins to write, and does not come to an end.
+/// Begins a write transaction, and does not end it.
 fn write(path: &Path) {
     let writer = rusqlite::Connection::open(path).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -107,7 +107,7 @@ async fn crowd(path: &Path) {
 const CROWD: usize = 1000;
 const PROCESSES: usize = 10;
 
-/// PR32: a client that slept while the file was voided has to be known again, or nobody would notice its death.
+/// PR32: a client that slept while the file was voided has to be registered again, because otherwise no process would notice its death.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_a_voided_file_joins_again_before_it_holds_anything() {
     let file = OwnFile::new();
@@ -137,7 +137,7 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
         eventually("the waiter in the queue", SLACK, stands).await;
         let killed = Instant::now();
         holder.kill();
-        // The figure is in lock-bench; on a busy machine it is this.
+        // The figure is in lock-bench; this is the limit on a busy machine.
         let guard = within("the lock of a holder that was killed", SLACK, waiter).await.unwrap();
         println!("replaced after {:?}", killed.elapsed());
         assert!(guard.token() > token);
@@ -145,7 +145,7 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
     }
 }
 
-/// The processes that look often are among the dead: those behind look at them, too.
+/// The processes that look often are among the dead, so the processes behind have to look, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     let file = OwnFile::new();
@@ -165,9 +165,9 @@ async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
         async move { lock.acquire().await.unwrap() }
     });
     stand(ahead.len() + 1).await;
-    // By then it looks as seldom as it ever does.
+    // By then, it looks at its lowest rate.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    // Those in between first, so that none of them takes the lock.
+    // The processes in between first, so that none of them takes the lock.
     ahead[1..].iter().for_each(|other| other.signal("KILL"));
     ahead[0].signal("KILL");
     let killed = Instant::now();
@@ -177,7 +177,7 @@ async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     guard.release().await.unwrap();
 }
 
-/// PR34: nobody stood there to notice.
+/// PR34: no waiter was there to notice the death.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_right_after_the_death_of_the_holder_gets_the_lock() {
     let file = OwnFile::new();
@@ -190,7 +190,7 @@ async fn a_try_right_after_the_death_of_the_holder_gets_the_lock() {
         let guard = lock.try_acquire().await.unwrap().expect("its holder is dead");
         guard.release().await.unwrap();
     }
-    // And the files of the dead processes are removed.
+    // The files of the dead processes are removed as well.
     let lock = job(&file.path());
     lock.queue().await.unwrap();
     let left = fs::read_dir(file.processes()).unwrap().count();
@@ -235,7 +235,7 @@ async fn a_stopped_writer_is_named_and_costs_a_release_one_time_limit() {
     assert!(why.contains(&format!("process {pid} (")) && why.contains("is stopped"), "{why}");
 }
 
-/// PR34: the descendants of a supervisor that was killed still do what they were started for.
+/// PR34: the descendants of a killed supervisor still do the work that the lock protects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_stays_held_as_long_as_a_child_has_the_file_of_its_holder() {
     let file = OwnFile::new();
@@ -253,7 +253,7 @@ async fn a_lock_stays_held_as_long_as_a_child_has_the_file_of_its_holder() {
     within("the lock of whom nobody is left", SLACK, waiter).await.unwrap().release().await.unwrap();
 }
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many waiters keep the machine busy, so this test runs when no other does.
 mod alone {
     use super::*;
 

@@ -18,7 +18,7 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 
 use self::{file::OwnFile, other::Other};
 
-/// Not a test: what another process does, which has no other tests.
+/// Not a test by itself: the tasks of another process, in which no other tests run.
 #[test]
 fn other() {
     other::carry_out(async |task, path| match task {
@@ -34,7 +34,7 @@ async fn connect(path: &Path, keeper: &Keeper, command_timeout: Duration) -> Loc
     Locks::with(backend, keeper.clone(), Arc::new(SystemEntropy)).mutex("job").unwrap()
 }
 
-/// Says what the first has, and what all have.
+/// Says the counts with one client, and with all of them.
 async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Duration) {
     let keeper = Keeper::start().unwrap();
     let mut all = vec![connect(path, &keeper, limit(0)).await];
@@ -44,11 +44,11 @@ async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Dura
         all.push(connect(path, &keeper, limit(number)).await);
     }
     other::say(format!("{} {}", threads(), descriptors()));
-    // Each is a user of its own.
+    // The clients still exclude each other.
     let held = all[0].acquire().await.unwrap();
     assert!(all[1].try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
-    // The clients that remain do not notice.
+    // The remaining clients do not notice.
     drop(all.remove(0));
     for lock in &all {
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -62,10 +62,10 @@ async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Dura
     other::say("gave it back");
 }
 
-/// Those of this library for files.
+/// The number of threads of this library for files.
 fn threads() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().flatten();
-    // It may have ended.
+    // The thread may have ended.
     let names = names.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
     names.filter(|name| name.starts_with("distlock-sqlite")).count()
 }
@@ -80,7 +80,7 @@ fn has_it_open(path: &Path) -> bool {
     open.any(|open| open.starts_with(path.parent().unwrap()))
 }
 
-/// What it says is two numbers.
+/// Reads the two numbers that the process says.
 fn counts(other: &Other) -> (usize, usize) {
     let said = other.says();
     let (threads, descriptors) = said.split_once(' ').unwrap();
@@ -97,7 +97,7 @@ fn ten_clients_of_one_file_have_what_one_has_and_give_it_back() {
     assert_eq!(other.says(), "gave it back");
 }
 
-/// A limit is said in errors, and kept by the one who waits for others.
+/// A time limit appears in errors, and the thread that waits for other processes keeps it, so it cannot be shared.
 #[test]
 fn clients_whose_settings_differ_share_nothing() {
     let file = OwnFile::new();

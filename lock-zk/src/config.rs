@@ -18,7 +18,7 @@ use crate::keys::{Keys, Layout, is_path};
 /// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
 /// ```
 ///
-/// `zks://` is the same with TLS, and takes the feature `tls`; see [`server`](Self::server). The parameters are `acl`, `tick`,
+/// `zks://` is the same with TLS, and needs the feature `tls`; see [`server`](Self::server). The parameters are `acl`, `tick`,
 /// `command_timeout`, `connect_timeout`, `interop`, `password_file`, `ca`, `cert` and `key`: the fields of the same names of this struct
 /// and of its `server`. In a file all fields stand side by side.
 ///
@@ -46,28 +46,28 @@ use crate::keys::{Keys, Layout, is_path};
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ZkConfig {
-    /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. The order does not matter.
+    /// Servers of the ensemble, each as `host` or `host:port`. Default `localhost:2181`. The order does not matter.
     pub endpoints: Vec<Endpoint>,
     /// TLS, the login, and the time limits. The user is for the scheme `digest`, and has no `:`; a password needs a user. A command
     /// that needs a new session may take `connect_timeout` plus twice `command_timeout`.
     ///
-    /// TLS takes the feature `tls`. The client of ZooKeeper uses the provider of cryptography that is installed in rustls for the
+    /// TLS needs the feature `tls`. The ZooKeeper client uses the provider of cryptography that is installed in rustls for the
     /// process. If there is none when the backend is made, ring is installed; to use another one, install it before.
     #[serde(skip)]
     pub server: ServerConfig,
-    /// The access rights to the nodes that are made: `creator` gives all rights to their maker and none to others; `world` gives all
-    /// rights to all clients; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
+    /// The access rights to the nodes that this library creates: `creator` gives all rights to their creator and none to others; `world`
+    /// gives all rights to all clients; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
     /// `digest:app:qO…=:cdrwa` and `world:anyone:r`. Default: `creator` with a user or with `cert`, else `world`. All clients
     /// that share locks need to create, delete, read and write. In a URL, rules are separated by `;`.
     pub acl: Vec<String>,
-    /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Made if it does not exist.
+    /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Created if it does not exist.
     pub chroot: String,
     /// The `tickTime` of the servers, or more. Default 2 s, like theirs; 10 ms to 1 h. A session has at least 6 ticks, and a
     /// heartbeat counts only after another tick. If this is less than the `tickTime` of the servers, a guard may be valid for
     /// some time after its session has ended.
     #[serde(with = "lock_core::settings::duration")]
     pub tick: Duration,
-    /// Whose clients share mutexes with this library. Default: none.
+    /// The other library whose clients share mutexes with this one. Default: none.
     pub interop: Option<Interop>,
 }
 
@@ -165,7 +165,7 @@ impl ZkConfig {
         duration::within("tick", self.tick, &duration::TIMEOUTS)
     }
 
-    /// The access rights to the nodes that are made. A server knows a client by its user or by its certificate.
+    /// The access rights to the nodes that this library creates. A server identifies a client by its user or by its certificate.
     pub(crate) fn rights(&self) -> Result<Vec<Acl>, ConfigError> {
         acl::read(&self.acl, self.server.user.is_some() || self.server.cert.is_some())
     }
@@ -180,14 +180,14 @@ impl ZkConfig {
         self.endpoints[endpoint].address(PORT)
     }
 
-    /// One or all of them, as the client of ZooKeeper wants them.
+    /// One or all of the endpoints, in the format of the ZooKeeper client.
     pub(crate) fn connect_string(&self, endpoint: Option<usize>) -> String {
         let scheme = if self.server.tls { "tcp+tls://" } else { "tcp://" };
         let servers = endpoint.map_or_else(|| self.servers(), |endpoint| self.address(endpoint));
         scheme.to_owned() + &servers.replace(',', &format!(",{scheme}"))
     }
 
-    /// All of them, for people.
+    /// All endpoints, for messages.
     fn servers(&self) -> String {
         let servers: Vec<_> = (0..self.endpoints.len()).map(|endpoint| self.address(endpoint)).collect();
         servers.join(",")

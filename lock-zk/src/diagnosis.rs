@@ -21,7 +21,7 @@ const MAINTAINED: (u32, u32) = (3, 8);
 pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
     let _session = sessions.any().await?;
     let statuses = statuses(sessions).await;
-    // A server may be configured not to tell.
+    // A server may be configured not to report its status.
     let old =
         statuses.iter().flatten().filter_map(|status| version(status)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
@@ -72,7 +72,7 @@ pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendEr
 async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
     let keys = config.keys();
     let own = [keys.locks(), keys.sessions(), keys.evictions()];
-    // Our own identity, as the servers write it: that of the maker of our session's node.
+    // Our own identity, as the servers write it: that of the creator of our session's node.
     let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
     let (mut open, mut taken) = (Vec::new(), Vec::new());
     for path in [keys.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
@@ -80,7 +80,7 @@ async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
             Ok(acl) if acl.iter().any(is_for_everybody) => open.push(path),
             Ok(acl) if acl.iter().any(|one| ours.iter().any(|ours| is_same(ours, one))) => {}
             Ok(_) => taken.push(path),
-            // Without the right to read them there is no other right.
+            // Without the right to read the rights, we have no other right.
             Err(failure) if *failure.kind() == Kind::Denied => taken.push(path),
             Err(_) => {}
         }
@@ -121,8 +121,8 @@ fn is_for_everybody(acl: &Acl) -> bool {
     matches!(acl.scheme(), "world" | "ip") && may_change(acl)
 }
 
-/// Whether both entries let the same identity change something. Without the right to change it, only the name of a user is shown, with an
-/// `x` for the rest.
+/// Whether both entries let the same identity change something. To a client that may not change them, servers show only the name of a user,
+/// with an `x` for the rest.
 fn is_same(ours: &Acl, other: &Acl) -> bool {
     let user = |acl: &Acl| acl.id().split(':').next().map(str::to_owned);
     let is_masked = other.scheme() == "digest" && other.id().ends_with(":x");
@@ -159,7 +159,7 @@ async fn status_of(sessions: &Sessions, endpoint: usize) -> Result<String, Failu
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {
-        // Perhaps nothing waits for it any more.
+        // The caller may have been dropped.
         let _ = done.send(ensemble.server_status(endpoint).await);
     });
     match keeper.timeout_at(until, answer).await {

@@ -1,4 +1,4 @@
-//! [`Failure`]: what went wrong, before it becomes a [`BackendError`].
+//! [`Failure`]: the failure of a request, before it becomes a [`BackendError`].
 
 use std::{fmt, time::Duration};
 
@@ -8,16 +8,16 @@ use zookeeper_client::Error;
 /// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "zookeeper";
 
-/// The error of a request that certainly was not sent and will not be. The client of ZooKeeper never answers a request with it.
+/// The error of a request that certainly was not sent and will not be. The ZooKeeper client never answers a request with it.
 pub(crate) const NEVER_SENT: Error = Error::NoHosts;
 
-/// Why a request failed, which may have been carried out all the same. Cloned for everything that waits for the same outcome.
+/// Why a request failed, which may have been carried out nevertheless. Cloned for every caller that waits for the same outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     unsent: bool,
-    /// The message says what to do about it.
+    /// Whether the message says what to do about it.
     advised: bool,
     cause: Cause,
 }
@@ -25,15 +25,15 @@ pub(crate) struct Failure {
 /// What a failure means for the request and the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The node that was named, or the one above it, is not there.
+    /// The node or its parent does not exist.
     NoNode,
-    /// The node exists already.
+    /// The node already exists.
     NodeExists,
     /// The session has ended.
     SessionGone,
     /// The server refused the request.
     Refused,
-    /// There was no connection, and now there is another client: the request can be sent there.
+    /// There was no connection, and now another client has one: the request can be sent there.
     NeverSent,
     /// The request may have been carried out (Z3).
     Unknown,
@@ -44,18 +44,18 @@ impl Failure {
         Self { kind, message: message.into(), unsent: false, advised: false, cause: Cause::Unknown }
     }
 
-    /// From an error of the client of ZooKeeper. Unless it is an error code of the server, it leaves open what became of the request
-    /// (Z3).
+    /// From an error of the ZooKeeper client. Unless it is an error code of the server, it leaves open whether the request was carried
+    /// out (Z3).
     pub(crate) fn of(error: &Error) -> Self {
         let (kind, cause) = match error {
             error if *error == NEVER_SENT => (Kind::Unreachable, Cause::NeverSent),
             Error::NoNode => (Kind::Protocol, Cause::NoNode),
             Error::NodeExists => (Kind::Protocol, Cause::NodeExists),
-            // A session that was moved is in use on another connection.
+            // A moved session is in use on another connection.
             Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
                 (Kind::Unavailable, Cause::SessionGone)
             }
-            // The client says so when its task is gone without having been closed: the keeper has ended.
+            // The client returns this when its task was dropped without having been closed: the keeper has ended.
             Error::UnexpectedError(said) if said.starts_with("expect error state") => {
                 (Kind::Unavailable, Cause::SessionGone)
             }
@@ -101,7 +101,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, with what it is about in front of its message.
+    /// The same failure, with its subject in front of its message.
     pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -115,7 +115,7 @@ impl Failure {
         self.cause
     }
 
-    /// Whether there was no answer, as when the ensemble is away.
+    /// Whether there was no answer, as if the ensemble is away.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
     }

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! chroot/q1/ name                                    a lock: a container, which the server removes some time after its last entry
-//! chroot/q1/ name / entry - claim - sequence         an entry: ephemeral, its session's timeout and its label in it
-//! chroot/s1/ session                                 what a session writes to prove that it is alive: ephemeral
+//! chroot/q1/ name / entry - claim - sequence         an entry: ephemeral; its data is its session's timeout and its label
+//! chroot/s1/ session                                 the node that a session writes to prove that it is alive: ephemeral
 //! chroot/e1                                          the entry that was evicted last
 //! ```
 //!
 //! `1` is the version of the stored format. The claim is part of the name, so that a list of the names suffices to judge every entry
 //! (PR16). The name of a lock is escaped, except for letters, digits and a few signs: so no two locks share a node, and ZooKeeper
-//! refuses none (H112).
+//! accepts every name (H112).
 //!
-//! Where locks are shared with Apache Curator, an entry is `chroot/ name /_c_ uuid -lock- sequence`, and the name is a path.
+//! If locks are shared with Apache Curator, an entry is `chroot/ name /_c_ uuid -lock- sequence`, and the name is a path.
 
 pub(crate) mod entry_node;
 
@@ -20,7 +20,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use self::entry_node::EntryNode;
 
-/// What is escaped. A name of one or two dots would be a step in a path.
+/// The characters that are escaped. A name of one or two dots would be a step in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -35,14 +35,14 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Own,
-    /// That of Apache Curator's `InterProcessMutex`.
+    /// The layout of Apache Curator's `InterProcessMutex`.
     Curator,
 }
 
 /// The paths of all nodes under a chroot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
-    /// Without a `/` at its end; empty for all of ZooKeeper.
+    /// The chroot without a `/` at its end; empty for all of ZooKeeper.
     root: String,
     pub(crate) layout: Layout,
 }
@@ -57,12 +57,12 @@ impl Keys {
         if self.root.is_empty() { "/" } else { &self.root }
     }
 
-    /// The parent of the chroot, where others have nodes as well. Empty if it is the root of ZooKeeper.
+    /// The parent of the chroot, where other programs have nodes as well. Empty if it is the root of ZooKeeper.
     pub(crate) fn above(&self) -> &str {
         self.root.rsplit_once('/').map_or("", |(above, _)| above)
     }
 
-    /// Where the locks are.
+    /// The node under which the locks are.
     pub(crate) fn locks(&self) -> String {
         match self.layout {
             Layout::Own => format!("{}/q1", self.root),
@@ -126,7 +126,7 @@ impl Keys {
         format!("{}/e1", self.base())
     }
 
-    /// The parent of all nodes that are not locks. With Curator's layout it is apart from the nodes of others.
+    /// The parent of all nodes that are not locks. With Curator's layout it is separate from the nodes of others.
     fn base(&self) -> String {
         match self.layout {
             Layout::Own => self.root.clone(),
@@ -139,7 +139,7 @@ impl Keys {
         self.layout == Layout::Own || claim.kind() == Kind::Mutex
     }
 
-    /// The entry whose node this path names, if it names one.
+    /// The entry whose node has this path, if it is the path of an entry.
     pub(crate) fn entry_at(&self, path: &str) -> Option<EntryId> {
         let below = path.strip_prefix(&*self.locks())?;
         self.read_entry(below.rsplit('/').next()?).map(|node| node.entry)

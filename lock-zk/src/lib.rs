@@ -1,8 +1,8 @@
 //! Locks on a ZooKeeper ensemble, for the `lock-core` crate.
 //!
-//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. Taking a free
-//! lock takes one round trip, and releasing it one delete. A waiter watches the entry ahead and is the holder when that leaves; usually
-//! all that it asks then is whether its own node is still there.
+//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. Acquiring a free
+//! lock takes one round trip, and releasing it one delete. A waiter watches the entry ahead and becomes the holder when that entry leaves;
+//! usually it then only asks whether its own node still exists.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -18,7 +18,7 @@ lock_conformance::suite!(ZkHarness);
 #[derive(Debug)]
 struct ZkHarness {
     url: String,
-    /// Only where the case itself runs, not in its contenders.
+    /// Only in the process of the case itself, not in its contenders.
     server: Option<Box<dyn ServerControl>>,
 }
 
@@ -61,7 +61,7 @@ impl Harness for ZkHarness {
         Some(self)
     }
 
-    /// That of the heartbeats: ADR 11.
+    /// The step of the heartbeats: ADR 11.
     fn deadline_step(&self, ttl: Duration) -> Duration {
         self.config().tick.max(ttl / 12)
     }
@@ -87,7 +87,7 @@ impl Wire for ZkHarness {
         |_| true
     }
 
-    /// A connection is given up when nothing has come on it for half of the session's time, or of `connect_timeout` if that is less.
+    /// A connection is given up when nothing has come on it for half of the session's timeout, or of `connect_timeout` if that is less.
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(6)
     }

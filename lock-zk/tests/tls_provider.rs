@@ -1,4 +1,5 @@
-//! A program that has installed its own provider of cryptography for rustls. A process has only one, so this test is a program of its own.
+//! A program that has installed its own provider of cryptography for rustls. A process has only one provider, so this test is a program of
+//! its own.
 #![cfg(feature = "tls")]
 
 use std::sync::Arc;

@@ -10,23 +10,23 @@ use std::{
 use lock_core::{BootTime, Keeper, sync::Mutex};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// So many names are told apart, more or less.
+/// The number of entries in the cache. A name shares its entry with all names that have the same hash.
 const NAMES: u64 = 1024;
 
-/// At most so many reads of one queue are under way at once. Each takes etcd the longer the more stand there, and it answers them
-/// one by one: of a thousand that came together the last would be answered after its time limit, and be sent again.
+/// The maximum number of concurrent reads of one queue. A read takes etcd longer the longer the queue is, and etcd answers one read after
+/// another: of a thousand that came together, the last would be answered after its time limit, and be sent again.
 const MAX_CONCURRENT_READS: usize = 16;
 
-/// What is known of queues, so that the next request is made for that.
+/// What this process knows about queues, to choose the right request for each.
 ///
-/// It is about speed only: a client that is wrong about a queue sends one transaction more, or one that is longer than
-/// needed. So names may share an entry, and nothing is kept for a name.
+/// This only affects speed: a client that is wrong about a queue sends one transaction more, or one that is longer than
+/// needed. So names may share an entry, and the cache does not grow with the number of names.
 pub(crate) struct ContentionCache {
     entries: Box<[QueueContention]>,
     hashes: RandomState,
 }
 
-/// What is known of one name.
+/// What is known about the queue of one name.
 pub(crate) struct QueueContention {
     /// Whether its queue was not empty when it was last seen.
     contended: AtomicBool,
@@ -45,9 +45,9 @@ impl ContentionCache {
         Self { entries: (0..NAMES).map(|_| unknown()).collect(), hashes: RandomState::new() }
     }
 
-    /// What is known of a name.
+    /// What is known about the queue of a name.
     pub(crate) fn at(&self, name: &str) -> &QueueContention {
-        // A hash is as good in its last bits.
+        // The low bits of a hash are as good as the others.
         &self.entries[(self.hashes.hash_one(name) % NAMES) as usize]
     }
 }
@@ -58,16 +58,16 @@ impl QueueContention {
         self.contended.load(Ordering::Relaxed)
     }
 
-    /// Takes note of whether the queue is empty.
+    /// Records whether the queue is contended.
     pub(crate) fn set_contended(&self, contended: bool) {
-        // Mostly nothing changes, and what is only read stays in everybody's cache.
+        // Mostly nothing changes, and a value that is only read stays in the caches of all processors.
         if self.is_contended() != contended {
             self.contended.store(contended, Ordering::Relaxed);
         }
     }
 
-    /// Waits for a permit to read the queue, as long as reads are answered. If none was for `patience`, the caller reads
-    /// without one, and finds out what is wrong.
+    /// Waits for a permit to read the queue, as long as reads are answered. If no read was answered for `patience`, the caller reads
+    /// without a permit, and its error shows what is wrong.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -79,7 +79,7 @@ impl QueueContention {
         let mut until = keeper.now() + patience;
         loop {
             if let Some(permit) = keeper.timeout_at(until, self.reads.acquire()).await {
-                // Nobody closes it.
+                // The semaphore is never closed.
                 return grant(permit.ok());
             }
             let patient_until = *self.last_answer.lock() + patience;
@@ -95,7 +95,7 @@ impl QueueContention {
 pub(crate) struct ReadPermit<'a> {
     contention: &'a QueueContention,
     keeper: Keeper,
-    /// Given back when it is dropped. `None` after too long a wait.
+    /// Given back on drop. `None` after too long a wait.
     permit: Option<SemaphorePermit<'a>>,
 }
 

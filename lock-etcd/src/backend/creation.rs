@@ -1,4 +1,4 @@
-//! [`Creation`]: how an entry is put into its queue, and what the answer means. No I/O.
+//! [`Creation`]: the transactions that put an entry into its queue, and what their answers mean. No I/O.
 
 use etcd_client::{
     Compare, CompareOp, GetOptions, KeyValue, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
@@ -15,13 +15,13 @@ use crate::{
     session::Member,
 };
 
-/// What it takes to create an entry.
+/// Builds the transactions that create an entry.
 pub(crate) struct Creation<'a> {
     member: &'a Member,
     wait: WaitMode,
-    /// For a try with permits that have to be counted: nobody came after this revision.
+    /// For a try that has to count permits: no entry may have come after this revision.
     none_since: Option<i64>,
-    /// A key that has to be there, which was there in this revision.
+    /// A key that has to exist, and a revision in which it existed.
     session: Option<(&'a [u8], i64)>,
 }
 
@@ -30,16 +30,16 @@ impl<'a> Creation<'a> {
         Self { member, wait, none_since, session: member.session.key_guard(now) }
     }
 
-    /// For a queue that is thought to be empty: puts the entry if it is, and says nothing more. It is what a lock that
-    /// nobody else wants costs, so it has no part that an empty queue does not need: whatever stands in a transaction is
-    /// sent, checked and logged, also in a branch that is not taken.
+    /// For a queue that is probably empty: puts the entry if the queue is empty, and reads nothing. This is the cost of an
+    /// uncontended lock, so it has no part that an empty queue does not need: every part of a transaction is sent, checked and
+    /// logged, also in a branch that is not taken.
     pub(crate) fn in_empty_queue(&self) -> Txn {
         let mut free = self.not_tombstoned();
         free.push(is_empty(self.member.keys.all()));
         Txn::new().when(free).and_then([self.put()])
     }
 
-    /// However the queue is: puts the entry behind those who are there, if they allow it; else says what is in the way.
+    /// For any queue: puts the entry behind the entries that are there, if they allow it; otherwise reads what is in the way.
     pub(crate) fn in_any_queue(&self) -> Txn {
         let Member { keys, entry, key, .. } = self.member;
         let claim = entry.claim;
@@ -53,7 +53,7 @@ impl<'a> Creation<'a> {
                 put.push(self.put());
                 put
             }
-            // It does not wait, so it is put only where it is admitted. A reader is, if there is no writer.
+            // A try does not wait, so its entry is put only if it is admitted at once. A reader is admitted if there is no writer.
             (WaitMode::Try, None) if claim == Claim::reader() => {
                 allowed.push(is_empty(keys.writers()));
                 vec![self.put()]
@@ -65,7 +65,7 @@ impl<'a> Creation<'a> {
                 vec![self.put()]
             }
             (WaitMode::Try, None) => {
-                // Where somebody is there, one that needs all permits is not admitted; the others have to count.
+                // If the queue is not empty, an exclusive claim is not admitted, and other claims have to count permits.
                 allowed.push(is_empty(keys.all()));
                 if !is_exclusive(claim) {
                     refusal.extend(nearest_and_first(keys, claim, None));
@@ -98,7 +98,7 @@ impl<'a> Creation<'a> {
     fn reasons(&self) -> Vec<TxnOp> {
         let Member { keys, entry, key, .. } = self.member;
         let mut reasons = vec![TxnOp::get(key.clone(), None), first_of(keys.all(), None)];
-        // Entries that disagree are asked for as well: the first in the queue may agree, and stand beside data of others.
+        // Disagreeing entries are read as well: the first in the queue may agree, next to foreign data.
         for (from, to) in keys.disagreeing(entry.claim) {
             reasons.push(TxnOp::get(
                 from,
@@ -110,36 +110,36 @@ impl<'a> Creation<'a> {
     }
 }
 
-/// What became of a create.
+/// The outcome of a create.
 #[derive(Debug)]
 pub(crate) enum Created {
-    /// The entry is there, and this is what was ahead then. Its create revision is that of the look.
+    /// The entry was put, and the view shows what was ahead of it then. Its create revision is the revision of the view.
     Put(QueueView),
-    /// Somebody is there, or its tombstone was set. Nothing else was asked.
+    /// The queue is not empty, or the tombstone was set. The transaction asked nothing else.
     NotEmpty,
     Refused(Refusal),
 }
 
-/// Why nothing was created.
+/// Why no entry was created.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// The create revision of the entry, if it is there already.
     pub(crate) own: Option<i64>,
     /// The create revision of another entry under its key, which should not be there.
     pub(crate) leftover: Option<i64>,
-    /// Somebody who stands there with another claim, or is none of ours.
+    /// An error if the queue has entries with another claim, or foreign data.
     pub(crate) mismatch: Option<Failure>,
-    /// Whether anybody is there.
+    /// Whether the queue has any entries.
     pub(crate) busy: bool,
-    /// The mod revision of the key of the member's tombstone: 0 if it is not there.
+    /// The mod revision of the member's tombstone key; 0 if the key does not exist.
     pub(crate) tombstone: i64,
-    /// Who is there, where a try has to count.
+    /// The entries in the queue, if a try has to count permits.
     pub(crate) view: Option<QueueView>,
 }
 
-/// Reads the outcome of a create, and has the member take note of it, together with its place: a leave in between would find a
-/// create that was answered, and no place. A create whose answer is not understood, or that was sent to another member too, stays in
-/// doubt.
+/// Reads the outcome of a create, and records it in the member in the same step as its place: otherwise a leave in between would find a
+/// create that was answered, and no place. A create whose answer is not understood, or that was sent to another cluster member too, stays
+/// in doubt.
 pub(crate) fn read_create(
     member: &Member,
     answer: &TxnResponse,
@@ -171,7 +171,7 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
     let claim = member.entry.claim;
     let ops = answer.op_responses();
     if answer.succeeded() {
-        // A try sees nobody who matters.
+        // A try is put only if it is admitted, so its view may be that of an empty queue.
         return match &ops[..] {
             [TxnOpResponse::Get(near), TxnOpResponse::Get(first), TxnOpResponse::Put(_)] => Ok(Created::Put(
                 read_nearest(&member.keys, claim, revision, near, first_and_length(first), true)?,

@@ -20,31 +20,31 @@ use crate::{
     session::{Member, delete},
 };
 
-/// How often a create is tried again that was refused for a reason that is over. Each time another entry got through.
+/// How often a create is repeated that was refused for a reason that is over by now. Each time, another entry came first.
 const MAX_CREATES: usize = 32;
 
-/// How often a waiter looks again before it waits, because somebody left while it prepared to. Each time somebody did.
+/// How often a waiter looks again before it waits, because an entry left while the waiter prepared its watches.
 const MAX_LOOKS: usize = 16;
 
 /// A waiter looks again at least this often: etcd has lost events (F13, H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// More keys than these are looked at with the whole queue: etcd takes 128 operations.
+/// Up to this many keys are read one by one; more are read with the whole queue, because etcd allows 128 operations in a transaction.
 const MAX_CHECKED: usize = 100;
 
-/// A queue that is no longer than this is looked at as a whole: what that takes grows with its length.
+/// A queue that is no longer than this is read as a whole. The cost of that grows with the length of the queue.
 const SHORT_QUEUE: u64 = 16;
 
 /// What follows a create that was refused.
 enum AfterRefusal {
     Standing(Standing),
-    /// Nobody came after this revision, and there was room then.
+    /// Create again. A revision says that there was room in it; the create then requires that no entry came after it.
     Again(Option<i64>),
 }
 
 /// What another look showed.
 enum LookResult {
-    /// Nothing that the waiter does not know.
+    /// Nothing that the waiter does not know already.
     Unchanged(Subscription),
     Changed(QueueView),
 }
@@ -54,19 +54,19 @@ impl Etcd {
         if self.sessions.has_tombstone(entry.id) {
             return Ok(Standing::Gone);
         }
-        // What is rarely needed is boxed, here and below, so that it is not part of every acquisition's future.
+        // Futures that are rarely needed are boxed, here and below, to keep the future of every acquisition small.
         let reserved = self.sessions.reserve(entry);
         let joined = if reserved.is_some() { reserved } else { Box::pin(self.sessions.join(entry)).await? };
         let Some(member) = joined else { return Ok(Standing::Gone) };
         let contention = self.contention.at(entry.name.as_str());
         let mut none_since = None;
         for _ in 0..MAX_CREATES {
-            // A queue that has to be counted was not empty.
+            // A queue whose permits have to be counted was not empty.
             let alone = none_since.is_none() && !contention.is_contended();
             let permit = if alone { None } else { Some(Box::pin(self.read_permit(contention)).await) };
             let sent = self.keeper.now();
             let creation = Creation::new(&member, wait, none_since, sent);
-            // Whether this future is dropped or gets an error: it stays in doubt.
+            // If this future is dropped or fails from here on, the create stays in doubt.
             if !member.begin_create() {
                 return Ok(Standing::Gone);
             }
@@ -97,7 +97,7 @@ impl Etcd {
                         None => Box::pin(self.judge_first_view(&member, view)).await,
                     };
                 }
-                // Whatever it is, the other transaction tells.
+                // The other transaction finds out the reason.
                 Created::NotEmpty => contention.set_contended(true),
                 Created::Refused(refusal) => match Box::pin(self.refused(&member, refusal, wait)).await? {
                     AfterRefusal::Standing(standing) => return Ok(standing),
@@ -109,7 +109,7 @@ impl Etcd {
         Err(self.backend_error(Failure::new(Kind::Unavailable, overtaken)))
     }
 
-    /// The standing of an entry that was put, where nothing more has to be asked.
+    /// The standing of an entry that was put, if it is granted without another request.
     fn grant_at_once(&self, member: &Member, view: &QueueView, sent: BootTime) -> Option<Standing> {
         let token = view.revision;
         member.set_position(token, view.ahead);
@@ -120,7 +120,7 @@ impl Etcd {
         granted.then(|| self.admitted(member, token))
     }
 
-    /// The same where something has to be asked.
+    /// The standing of an entry that was put, after the necessary requests.
     async fn judge_first_view(
         &self,
         member: &Arc<Member>,
@@ -132,7 +132,7 @@ impl Etcd {
     }
 
     fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
-        // Nothing can be created under it any more.
+        // No entry can be created under this lease any more.
         if failure.cause() == Cause::LeaseGone {
             member.session.mark_doubtful();
             return Ok(Standing::Gone);
@@ -148,12 +148,12 @@ impl Etcd {
         wait: WaitMode,
     ) -> Result<AfterRefusal, BackendError> {
         if let Some(token) = refusal.own {
-            // An earlier request did it. Who came later is not ahead (PR17).
+            // An earlier request created the entry. Entries that came later are not ahead (PR17).
             let look = self.look(member, FencingToken::new(token.unsigned_abs()));
             return look.await.map(AfterRefusal::Standing);
         }
         if let Some(place) = refusal.leftover {
-            // Under our own lease, and nobody knows it: it is left over from something that was cut short.
+            // An entry under our own lease that no member has: it is left over from an interrupted operation.
             delete(&self.client, &member.key, CompareOp::Equal, place).await?;
             return Ok(AfterRefusal::Again(None));
         }
@@ -162,7 +162,7 @@ impl Etcd {
             return Err(self.backend_error(mismatch));
         }
         if let Some((_, set_at)) = member.tombstone_key().filter(|(_, set_at)| *set_at != refusal.tombstone) {
-            // A leave in doubt has set it meanwhile. A tombstone that is gone was not set.
+            // In the meantime a leave in doubt has set the tombstone, or the tombstone is gone, and with it the session.
             if refusal.tombstone < set_at {
                 member.session.end();
             }
@@ -178,12 +178,12 @@ impl Etcd {
                 self.sessions.keep_out(member).await?;
                 Ok(AfterRefusal::Standing(Standing::Busy))
             }
-            // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.
+            // Nothing in the answer was in the way. So the reason was that the session's key, which has to exist, is gone.
             _ if member.session.key_guard(self.keeper.now()).is_some() => {
                 member.session.end();
                 Ok(AfterRefusal::Standing(Standing::Gone))
             }
-            // What was in the way left between the compares and the look. That cannot be; asking again is right all the same.
+            // The reason disappeared between the compares and the reads of one transaction. That cannot happen, and asking again is right.
             _ => Ok(AfterRefusal::Again(None)),
         }
     }
@@ -208,7 +208,7 @@ impl Etcd {
             None => self.look_if_needed(member, place).await,
             Some(proof) => join(self.look_if_needed(member, place), proof).await.0,
         };
-        // A proof that failed leaves the one before, which may do for a while.
+        // If the new proof failed, the one before may still be valid for a while.
         let lives =
             |seen| (member.refresh(sent) && member.session.is_alive(self.keeper.now())).then_some(seen);
         match looked?.and_then(lives) {
@@ -221,8 +221,8 @@ impl Etcd {
         }
     }
 
-    /// A waiter that was told nothing looks whether it missed something. Whether the entries that it watches still stand tells as much
-    /// as the whole queue, and costs etcd the same however many wait.
+    /// A waiter that got no hint checks whether it missed something. A check whether the entries that it watches still exist shows as
+    /// much as a read of the whole queue, and its cost does not grow with the number of waiters.
     async fn look_if_needed(
         &self,
         member: &Arc<Member>,
@@ -236,7 +236,7 @@ impl Etcd {
         Ok(self.look_once(member, place).await?.map(LookResult::Changed))
     }
 
-    /// Who is ahead of this place. `None` if the entry is not there, or has another place.
+    /// Reads which entries are ahead of this place. `None` if the entry does not exist, or has another place.
     async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<QueueView>, BackendError> {
         let claim = member.entry.claim;
         let permit = self.read_permit(self.contention.at(member.entry.name.as_str())).await;
@@ -261,7 +261,7 @@ impl Etcd {
         }
     }
 
-    /// Sees the others of those ahead, where they count and one answer did not show all.
+    /// Reads the rest of the entries ahead, if they count and one answer did not contain all of them.
     async fn look_further(&self, member: &Member, mut view: QueueView) -> Result<QueueView, BackendError> {
         let claim = member.entry.claim;
         while view.leaves_open(claim) {
@@ -272,8 +272,8 @@ impl Etcd {
         Ok(view)
     }
 
-    /// Whether the waiter and all entries that it watches stand where a look showed them: then the look holds for the returned revision
-    /// too. That costs etcd the same however many wait.
+    /// Checks whether the waiter's entry and all entries that it watches still have their places. Then the look is also valid for the
+    /// returned revision. The cost does not grow with the number of waiters.
     async fn still_standing(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
         if watched.len() > MAX_CHECKED {
             return Ok(None);
@@ -287,7 +287,7 @@ impl Etcd {
         contention.read_permit(&self.keeper, self.config.server.command_timeout).await
     }
 
-    /// The standing of a place that was seen. A waiter's watches are there before it is judged for good (C6).
+    /// The standing of a place that a look has shown. A waiter's watches exist before it is judged for the last time (C6).
     async fn judge(
         &self,
         member: &Arc<Member>,
@@ -311,14 +311,14 @@ impl Etcd {
         let hub = self.watches.hub();
         let hints = Subscription::new(hub, id, view.snapshot(place, claim, &member.key));
         for _ in 0..MAX_LOOKS {
-            // Without watches the waiter polls, and is told when there are some.
+            // Without watches the waiter polls, and gets a hint when there are watches.
             let Some(since) = hub.watching_since(id, &self.keeper, until).await else { break };
             if since <= view.revision {
                 hub.arm(id);
                 break;
             }
-            // Something may have happened between the look and the watch (PR27): mostly to others. Where few stand it is cheap
-            // to see what, and saves a second question.
+            // The queue may have changed between the look and the watch (PR27), though mostly not for this waiter. A short queue is
+            // cheap to read as a whole, which saves a second request.
             let watched = || view.snapshot(place, claim, &member.key).watched();
             let still =
                 if view.length > SHORT_QUEUE { self.still_standing(place, &watched()).await? } else { None };
@@ -339,8 +339,8 @@ impl Etcd {
         Ok(self.waits(member, place, hints))
     }
 
-    /// The standing of a place that is admitted. The session may have ended while the answer was on its way, and the entry with
-    /// it; only entries that had been admitted before were told of that end.
+    /// The standing of a place that is admitted. The session may have ended while the answer was in flight, and the entry with
+    /// it: only entries that had been admitted before learned of that end.
     fn admitted(&self, member: &Member, place: i64) -> Standing {
         if !member.is_alive(self.keeper.now()) {
             return Standing::Gone;
@@ -365,15 +365,15 @@ impl Etcd {
         }
     }
 
-    /// Whether the session's last proof suffices for a grant: what is granted on a shared proof that is nearly over would be
-    /// lost in a moment, and the store has just answered. A lease of its own was asked for a proof with the look.
+    /// Whether the session's last proof suffices for a grant: a grant on a shared proof that is nearly over would be
+    /// lost in a moment, although the store has just answered. A private session was proved together with the look.
     fn is_fresh(&self, member: &Member) -> bool {
         let session = &member.session;
         session.is_private() || self.keeper.now().since(session.proved()) <= member.entry.ttl / 2
     }
 
-    /// What it takes that the session's last proof leaves two thirds of the entry's ttl. Where leases are long that is
-    /// nothing; one of an entry's own is extended by every look.
+    /// The request that makes the session's last proof leave two thirds of the entry's ttl. `None` if the proof is recent enough, as it
+    /// mostly is with long leases. The lease of a private session is extended by every look.
     fn refresh_lease<'a>(
         &'a self,
         member: &'a Member,

@@ -1,4 +1,4 @@
-//! [`Etcd`]: what a backend consists of.
+//! [`Etcd`]: the backend.
 
 use std::{fmt, sync::Arc};
 
@@ -58,7 +58,7 @@ impl Etcd {
         })
     }
 
-    /// What went wrong, with the cluster at which it did.
+    /// The failure as an error that names the cluster.
     pub(crate) fn backend_error(&self, failure: Failure) -> BackendError {
         failure.at(&self.config).into()
     }

@@ -1,11 +1,11 @@
-//! [`HeldKey`]: what shows etcd itself that a lock is held.
+//! [`HeldKey`]: a condition by which etcd itself checks that a lock is held.
 
 use lock_core::Hold;
 
 use crate::Etcd;
 
-/// The key that is there, with its create revision, exactly as long as a lock is held: a transaction that compares it succeeds
-/// only while that is so, decided by etcd in the step that writes. See [`Etcd::held`].
+/// A key that exists with its create revision exactly as long as a lock is held. A transaction that compares both succeeds
+/// only while the lock is held, because etcd checks that in the same step as it writes. See [`Etcd::held`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldKey {
     key: Vec<u8>,
@@ -13,13 +13,13 @@ pub struct HeldKey {
 }
 
 impl HeldKey {
-    /// The key of the entry that holds the lock. Nobody writes it again while that entry is there; later it may be another one's.
+    /// The key of the entry that holds the lock. While that entry exists, nothing writes the key again; later it may belong to another entry.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The create revision to compare, which tells this life of the key from all others.
+    /// The create revision to compare. It distinguishes this life of the key from all others.
     #[must_use]
     pub fn create_revision(&self) -> i64 {
         self.create_revision
@@ -27,11 +27,11 @@ impl HeldKey {
 }
 
 impl Etcd {
-    /// What a transaction of yours on the same cluster has to compare in order to succeed only while the lock is held. `None` if
-    /// this backend knows already that it is not.
+    /// The condition for your own transactions on the same cluster that have to succeed only while the lock is held. `None` if
+    /// this backend already knows that the lock is not held.
     ///
-    /// This is the fencing token checked by the store itself: a holder that was paused past its lease, and writes only
-    /// now, writes nothing. It needs no clock and no trust in the holder's. Add it to your own conditions; see
+    /// With it, the store itself checks the fencing token: a holder that was paused past its lease, and writes only
+    /// afterwards, writes nothing. It needs no clock, and no trust in the holder's clock. Add it to your own conditions; see
     /// `examples/etcd_fenced_write.rs`.
     ///
     /// ```no_run
@@ -51,7 +51,7 @@ impl Etcd {
     #[must_use]
     pub fn held(&self, hold: &Hold) -> Option<HeldKey> {
         let member = self.sessions.find(hold.entry_id())?;
-        // The create revision tells a life of an entry (H107), and none is beyond i64.
+        // The create revision identifies one life of an entry (H107), and fits in an i64.
         let token = i64::try_from(hold.token().get()).ok()?;
         let create_revision = member.token().filter(|found| *found == token)?;
         Some(HeldKey { key: member.key.clone(), create_revision })

@@ -18,7 +18,7 @@ pub use self::{etcd::Etcd, held::HeldKey};
 use crate::{ConnectError, EtcdConfig, diagnosis, guarantees};
 
 impl Etcd {
-    /// A backend whose cluster can be used, and lets us use it: a member has answered so.
+    /// Like [`new`](Self::new), and also connects to check that a member can be used with our permissions.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, no member answers within the time limits, the user may not read
@@ -38,7 +38,7 @@ impl Backend for Etcd {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let standing = match step {
             Step::Create => self.create(entry, wait).await,
-            // Boxed, so that the future of an acquisition that need not wait is small.
+            // Boxed, so that the future of an acquisition that does not wait is small.
             Step::Again(token) => Box::pin(self.look_again(entry, token)).await,
         };
         if matches!(standing, Ok(Standing::Gone)) {

@@ -1,4 +1,4 @@
-//! What people and tools need from an etcd cluster.
+//! The operations for operators and tools.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,11 +17,11 @@ use crate::{
     queue::{foreign, token_of},
 };
 
-/// So many keys are asked for at once, and fewer where those are too large for an answer.
+/// How many keys are requested at once. Fewer are requested if these are too large for one answer.
 const PAGE: i64 = 1_000;
 
-/// etcd tells what is left of a lease in whole seconds, rounded down, and takes it away up to half a second after its
-/// end: so much later it is certainly gone.
+/// How much later than its reported rest a lease is certainly gone. etcd reports the rest of a lease in whole seconds, rounded down, and
+/// revokes the lease up to half a second after its end.
 const CERTAINLY_GONE: Duration = Duration::from_secs(2);
 
 #[async_trait]
@@ -64,11 +64,11 @@ impl Operator for Etcd {
             return Ok(Departure::Absent);
         };
         let there = Compare::create_revision(kv.key(), CompareOp::Equal, kv.create_revision());
-        // The client that holds or waits learns of it at once.
+        // This notifies the client that holds or waits at once.
         let told = TxnOp::put(keys::evictions(&self.config.prefix), entry.to_string(), None);
         let evict = Txn::new().when([there]).and_then([TxnOp::delete(kv.key(), None), told]);
         let sent = self.client.txn(|| evict.clone()).await;
-        // What an earlier sending did is not found by a later one.
+        // If the request was sent twice, the second one does not find what the first one deleted.
         let evicted = sent.answer?.succeeded() || sent.unanswered;
         Ok(if evicted { Departure::Left } else { Departure::Absent })
     }
@@ -113,7 +113,7 @@ impl Etcd {
         }
     }
 
-    /// What is left of each lease that is there.
+    /// The rest of each lease that exists.
     async fn leases_left(&self, found: &[FoundEntry]) -> Result<BTreeMap<i64, Duration>, BackendError> {
         let leases: BTreeSet<i64> = found.iter().map(|found| found.key.lease).collect();
         let asked = leases.into_iter().map(|lease| async move {
@@ -124,7 +124,7 @@ impl Etcd {
             asked.await.map(|answer| (lease, answer.ttl()))
         });
         let left = try_join_all(asked).await?.into_iter().filter_map(|(lease, seconds)| {
-            // One that is not there has -1.
+            // A lease that does not exist has -1.
             let seconds = u64::try_from(seconds).ok()?;
             Some((lease, Duration::from_secs(seconds) + CERTAINLY_GONE))
         });

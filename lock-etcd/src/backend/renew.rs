@@ -12,10 +12,10 @@ use crate::{
     session::{Member, Session},
 };
 
-/// So many entries are looked for in one transaction: etcd takes 128 operations (PR18).
+/// How many entries are looked for in one transaction: etcd allows 128 operations (PR18).
 const LOOKED_FOR_AT_ONCE: usize = 100;
 
-/// One lease that may be extended, and which one of those that were asked for it is.
+/// A lease that may be extended, and its index in the request.
 struct DueLease {
     index: usize,
     member: Arc<Member>,
@@ -24,7 +24,7 @@ struct DueLease {
 }
 
 impl Etcd {
-    /// A session that is proved alive keeps all its entries, but for those that somebody deleted: so each is looked for.
+    /// A session that is proved alive keeps all its entries, except those that an operator deleted. So each entry is looked for.
     pub(crate) async fn renew_all(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let now = self.keeper.now();
         let mut answers: Vec<_> = leases.iter().map(|_| Ok(Renewal::Lost)).collect();
@@ -32,7 +32,7 @@ impl Etcd {
         for (index, lease) in leases.iter().enumerate() {
             let token = i64::try_from(lease.token.get()).unwrap_or(i64::MAX);
             let member = self.sessions.find(lease.entry.id).filter(|member| member.is_alive(now));
-            // The key is that of the entry as it was created: another name under the same id is another entry.
+            // The member's key is that of the entry as it was created. Another name with the same id is another entry.
             let same = |member: &Arc<Member>| member.entry.name == lease.entry.name;
             if let Some(member) = member.filter(same) {
                 let due = DueLease { index, member, ttl: lease.entry.ttl, token };
@@ -91,7 +91,7 @@ impl Etcd {
         Ok(Renewal::Renewed { valid_until: session.valid_until(due.ttl) })
     }
 
-    /// The create revision of each, if it is there.
+    /// The create revision of each entry that exists.
     async fn look_for(&self, due_leases: &[DueLease]) -> Vec<Result<Option<i64>, Failure>> {
         let txn = || queue::are_there(due_leases.iter().map(|due| due.member.key.as_slice()));
         match self.client.txn(txn).await.answer {

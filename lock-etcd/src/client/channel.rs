@@ -6,26 +6,26 @@ use etcd_client::{DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse
 use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::SetOnce;
 
-/// So many clients are kept for the next requests: more are under way at once only in a crowd.
+/// How many clients are kept for the next requests. More requests are rarely in flight at once.
 const SPARE: usize = 64;
 
-/// So large an answer is read. Ours are smaller, but data of others among the entries make them larger; the client's own limit is
-/// 4 MB.
+/// The largest answer that is read. Our answers are smaller, but foreign data among the entries makes them larger. The client's own
+/// limit is 4 MB.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// One connection to one member, over which all requests go at the same time.
+/// One connection to one member, shared by all concurrent requests.
 pub(crate) struct Channel {
     pub(crate) kv: KvClient,
-    /// Clients that were used before: to make one takes a handful of allocations, which a lock is too short for.
+    /// Clients for reuse: making one takes several allocations, which is a noticeable part of a short lock.
     spare: Mutex<Vec<KvClient>>,
     pub(crate) lease: LeaseClient,
     pub(crate) watch: WatchClient,
     /// `host:port`, for messages.
     pub(crate) address: String,
-    /// Which one of the endpoints it is.
+    /// The index of the endpoint.
     pub(crate) endpoint: usize,
     client: etcd_client::Client,
-    /// Another member answered what this one did not.
+    /// Whether another member answered a request that this one did not answer.
     unresponsive: SetOnce<()>,
 }
 
@@ -68,18 +68,18 @@ impl Channel {
         self.spare.lock()
     }
 
-    /// Requests that wait for an answer here are sent elsewhere as well.
+    /// Makes requests that wait for an answer here be sent to another member as well.
     pub(super) fn mark_unresponsive(&self) {
         // Once is enough.
         let _ = self.unresponsive.set(());
     }
 
-    /// Waits until another member has answered what this one did not.
+    /// Waits until another member has answered a request that this one did not answer.
     pub(super) async fn until_unresponsive(&self) {
         self.unresponsive.wait().await;
     }
 
-    /// A client for what is asked for rarely.
+    /// A client for rare requests.
     pub(crate) fn client(&self) -> etcd_client::Client {
         self.client.clone()
     }

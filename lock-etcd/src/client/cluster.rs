@@ -1,4 +1,4 @@
-//! [`Cluster`]: the members, and how a connection to one of them is opened.
+//! [`Cluster`]: the members, and how to open a connection to one of them.
 
 use std::{
     fmt,
@@ -23,23 +23,23 @@ use crate::{
 /// How long a member may be silent before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// So long after a member could not be used it is asked again.
+/// How long after a member could not be used it is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// A server drops who pings it more often than every 5 s, or while nothing is asked (E12).
+/// A server disconnects clients that ping more often than every 5 s, or while no request is open (E12).
 const PING_EVERY: Duration = Duration::from_secs(10);
 
-/// The members of a cluster, with all that was read from files for them.
+/// The members of a cluster, with the password and the certificates that were read from files.
 pub(crate) struct Cluster {
     pub(crate) config: Arc<EtcdConfig>,
     options: ConnectOptions,
     /// The endpoint that is tried first.
     first: AtomicUsize,
-    /// One for each endpoint: while a member is away, one attempt is made for all who want a connection to it.
+    /// One for each endpoint: while a member is away, all callers that need a connection to it share one attempt.
     breakers: Vec<CircuitBreaker<Failure>>,
-    /// Whether somebody was told of an old version.
+    /// Whether an old version was logged.
     warned: AtomicBool,
-    /// What a test opens first, instead of connections to members.
+    /// Channels that a test has made, which are used before connections to members are opened.
     #[cfg(test)]
     prepared: lock_core::sync::Mutex<std::collections::VecDeque<Channel>>,
 }
@@ -55,7 +55,7 @@ impl Cluster {
             // For the connection with the watch stream; every other request has a time limit.
             .with_keep_alive(PING_EVERY, PING_EVERY)
             .with_keep_alive_while_idle(false)
-            // For idle connections: a firewall between us and the server must not forget them.
+            // For idle connections, so that a firewall between us and the server does not drop them.
             .with_tcp_keepalive(PING_EVERY);
         if let Some(tls) = tls::load(&config)? {
             options = options.with_tls(tls);
@@ -63,7 +63,7 @@ impl Cluster {
         if let (Some(user), Some(password)) = (&config.server.user, config.server.read_password()?) {
             options = options.with_user(user, password.expose());
         }
-        // So a connection that waited for its turn has as much time left for the attempt.
+        // Half of the limit, so that a caller who waited for the pause has the other half for the attempt.
         let longest = config.server.connect_timeout / 2;
         let breaker = || CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(longest);
         let breakers = config.endpoints.iter().map(|_| breaker()).collect();
@@ -80,10 +80,10 @@ impl Cluster {
 
     /// Opens a connection to a member on the current runtime. The caller bounds the time.
     ///
-    /// The members are tried in their order, beginning with the one that did last, and those that could not be reached the last time
-    /// after all others; the next one starts when one fails, or is silent for a moment, which it is as well while it has to wait for its
-    /// turn. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
-    /// for ever, those that failed are asked again: a cluster that has no leader may have one soon.
+    /// The members are tried in their order, beginning with the one that worked last; those that could not be reached the last time come
+    /// after all others. The next member is tried when one fails or has been silent for a moment, also while that one waits for its turn to
+    /// connect. Each member has to answer a request, because a connection alone shows nothing. As long as one is silent, possibly for ever,
+    /// those that failed are asked again: a cluster without a leader may have one soon.
     pub(super) async fn open_channel(&self, keeper: &Keeper) -> Result<Channel, Failure> {
         #[cfg(test)]
         if let Some(channel) = self.prepared.lock().pop_front() {
@@ -101,7 +101,7 @@ impl Cluster {
             (endpoint, again, self.open_member(endpoint, keeper).await)
         };
         let mut tries = FuturesUnordered::new();
-        // How many have not said anything yet.
+        // How many members have not answered yet.
         let mut silent = 0;
         let mut failed: Option<Failure> = None;
         let mut next = waiting.next();
@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// The next connection that is opened is to this channel, which a test has made.
+    /// Makes the next connection use this channel, which a test has made.
     #[cfg(test)]
     pub(super) fn prepare(&self, channel: Channel) {
         self.prepared.lock().push_back(channel);
@@ -142,7 +142,7 @@ impl Cluster {
     /// Tries another member first from now on.
     pub(crate) fn avoid(&self, endpoint: usize) {
         let next = (endpoint + 1) % self.config.endpoints.len();
-        // Somebody else may have found a better one meanwhile.
+        // Another task may have found a better member in the meantime.
         let _ = self.first.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -187,7 +187,7 @@ impl Cluster {
     }
 }
 
-/// Which of two failures is told: what somebody has to mend says more than that a member is down.
+/// Which of two failures is reported: one that an operator has to fix is more useful than that a member is down.
 fn more_telling(before: Option<Failure>, now: Failure) -> Failure {
     before.filter(|failure| *failure.kind() == Kind::Denied).unwrap_or(now)
 }
@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// Five within the first second, and two in each of the next ones.
+    /// Five attempts in the first second, and two in each later one.
     #[tokio::test]
     async fn while_a_member_is_away_few_attempts_are_made_however_many_ask() {
         const TRYING: Duration = Duration::from_secs(2);

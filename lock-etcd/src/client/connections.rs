@@ -14,9 +14,9 @@ pub(super) type Connection = PooledConnection<Cluster>;
 #[derive(Debug)]
 pub(super) struct Connections {
     pool: ConnectionPool<Cluster>,
-    /// For requests that are sent beside others that are not answered.
+    /// Limits the requests that are sent beside others that are not answered.
     pub(super) hedges: HedgeBudget,
-    /// What everybody who has it says of the cluster.
+    /// The log of all users of these connections, at a limited rate.
     pub(super) throttle: LogThrottle<&'static str>,
 }
 
@@ -42,12 +42,12 @@ impl Connections {
         Some((connection, channel))
     }
 
-    /// A connection that is open, and what to send requests on.
+    /// An open connection, and the channel for requests on it.
     pub(super) async fn connect(&self) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
         self.pool.connect(&()).await.map_err(Failure::unsent)
     }
 
-    /// Gives no more requests to a connection. It lives on while somebody waits for an answer on it.
+    /// Sends no more requests on a connection. It stays open while a request waits for an answer on it.
     pub(super) fn retire(&self, connection: &Arc<Connection>) {
         self.pool.retire(connection);
     }
@@ -56,7 +56,7 @@ impl Connections {
     pub(super) fn fail(&self, connection: &Arc<Connection>, channel: &Channel) {
         self.cluster().avoid(channel.endpoint);
         if connection.is_on_keeper() {
-            // The keeper is never blocked: what it finds is so for all.
+            // The keeper's runtime is never blocked, so a failure there is that of the member, and holds for all runtimes.
             self.pool.retire_where(|opened| opened.endpoint == channel.endpoint);
         }
         self.pool.retire(connection);

@@ -1,4 +1,4 @@
-//! How the [`Cluster`] opens connections for the pool.
+//! Lets the [`Cluster`] open connections for the pool.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ impl Connector for Cluster {
     type Connection = Arc<Channel>;
     type Failure = Failure;
 
-    /// The tasks of the client live on the same runtime. The task of the connection waits for the end of that, or for the last caller.
+    /// The tasks of the client run on the same runtime. The task of the connection waits for the end of that runtime, or for the last caller.
     async fn open(&self, _target: &(), keeper: &Keeper) -> Result<(Arc<Channel>, ConnectionTask), Failure> {
-        // A runtime without timers or without I/O panics here, where it is seen, and not in the tasks of the client.
+        // A runtime without timers or I/O panics here, where the panic is caught, and not in the tasks of the client.
         drop(tokio::time::sleep(Duration::ZERO));
         drop(UdpSocket::bind(("127.0.0.1", 0)).await);
         let channel = self.open_channel(keeper).await?;

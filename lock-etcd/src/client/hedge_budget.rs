@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One request in so many.
+/// One request in this many may be hedged.
 const SHARE: u32 = 10;
 
-/// So many at once after a time in which there was no need.
+/// How many may be hedged at once after a time without hedges.
 const AT_ONCE: u32 = 10;
 
-/// What may be sent beside requests that are not answered: a small share of all. Where a cluster is slow, each request that is
-/// sent again makes it slower, and a create that may arrive twice concerns others when it leaves.
+/// Limits hedges, requests that are sent a second time because the first is not answered, to a small share of all requests. If a cluster is
+/// slow, each repetition makes it slower, and the leave of an entry whose create may arrive twice needs a tombstone.
 #[derive(Debug)]
 pub(super) struct HedgeBudget(AtomicU32);
 
@@ -18,15 +18,15 @@ impl HedgeBudget {
         Self(AtomicU32::new(SHARE * AT_ONCE))
     }
 
-    /// A request is made.
+    /// Counts a new request.
     pub(super) fn earn(&self) {
-        // Mostly there is nothing to add, and what is only read stays in everybody's cache.
+        // Mostly there is nothing to add, and a value that is only read stays in the caches of all processors.
         if self.0.load(Ordering::Relaxed) < SHARE * AT_ONCE {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether one may be sent beside another.
+    /// Whether a request may be hedged.
     pub(super) fn spend(&self) -> bool {
         let spent = |left: u32| left.checked_sub(SHARE);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).is_ok()

@@ -20,18 +20,17 @@ use self::{
 pub(crate) use self::{cluster::Cluster, retry::Outcome};
 use crate::error::Failure;
 
-/// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
-/// connections.
+/// Sends requests, on the caller's own runtime if it has one. Cheap to clone. When the last clone is dropped, all connections close.
 ///
-/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. It goes to the first endpoint that answers, and stays
-///   there: the client's own balancing would give every third request to a dead member (E4). While a member is away, one attempt is made
-///   for all who want a connection to it.
+/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. The connection goes to the first endpoint that answers, and stays
+///   there: the client's own balancing would give every third request to a dead member (E4). While a member is away, all callers that
+///   need a connection to it share one attempt.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime. The
 ///   client has no limits of its own (E1, E3).
 /// * A request that is not answered in a third of that time is sent to another member as well, if there is one: an
-///   election drops what was proposed during it, and does not say so. So whatever is sent must do no harm when it arrives
-///   twice, or late. If there is no other, the member is asked how it is over the same connection: one that has ended
-///   without a word to the request is noticed by that. A connection that broke, or did not answer in time, gets no more requests.
+///   election silently drops what was proposed during it. So every request must be harmless when it arrives
+///   twice, or late. If there is no other member, the client asks for the status of the member over the same connection, which reveals a
+///   connection that ended without failing the request. A connection that broke, or did not answer in time, gets no more requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Connections>);
 
@@ -49,12 +48,12 @@ impl Client {
         self.0.keeper()
     }
 
-    /// Logs what many sessions and streams meet at once in one line: see [`lock_core::LogThrottle::note`].
+    /// Logs an event that many sessions and streams see at once as one line: see [`lock_core::LogThrottle::note`].
     pub(crate) fn warn(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         self.0.throttle.note(cause, tell);
     }
 
-    /// Sends a transaction, which is built again for each sending.
+    /// Sends a transaction, which is built again each time it is sent.
     ///
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
@@ -66,7 +65,7 @@ impl Client {
             .await
     }
 
-    /// Deletes a key, whatever stands there by then.
+    /// Deletes a key, whatever its value is by then.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
@@ -93,7 +92,7 @@ impl Client {
         self.send(request).await.answer
     }
 
-    /// The same, and whether it may be made later.
+    /// Like [`call`](Self::call), and also returns whether the request may still be carried out later.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
@@ -105,7 +104,7 @@ impl Client {
         self.0.send_within(self.0.cluster().config.server.command_timeout, request).await
     }
 
-    /// The same with another time limit.
+    /// Like [`call`](Self::call), with another time limit.
     pub(crate) async fn call_within<T, F>(
         &self,
         limit: Duration,
@@ -118,7 +117,7 @@ impl Client {
         self.0.send_within(limit, request).await.answer
     }
 
-    /// The connection of this runtime, to keep a stream on it.
+    /// The connection of this runtime, for a stream on it.
     pub(crate) async fn connection(&self) -> Result<ConnectionHandle, Failure> {
         let (connection, channel) = self.0.connect().await?;
         Ok(ConnectionHandle { connections: Arc::clone(&self.0), connection, channel })
@@ -133,7 +132,7 @@ pub(crate) struct ConnectionHandle {
 }
 
 impl ConnectionHandle {
-    /// The member cannot be used: another one is tried first the next time.
+    /// Marks the member as unusable: another one is tried first the next time.
     pub(crate) fn fail(&self) {
         self.connections.fail(&self.connection, &self.channel);
     }

@@ -1,4 +1,4 @@
-//! How a request is sent, and sent again.
+//! Sends requests, and repeats them.
 
 use std::{
     pin::pin,
@@ -18,20 +18,20 @@ use super::{
 };
 use crate::error::{Cause, Failure};
 
-/// A request may be sent so often beside one that is not answered, while the [budget](super::hedge_budget::HedgeBudget) lasts.
+/// How often a request may be sent again beside one that is not answered, as far as the [budget](super::hedge_budget::HedgeBudget) allows.
 const MAX_HEDGES: u32 = 2;
 
-/// So long after the cluster said that it is not ready it is asked again: an election takes some of these.
+/// How long after the cluster said that it is not ready it is asked again. An election takes several times as long.
 const NOT_READY_DELAY: Duration = Duration::from_millis(100);
 
-/// Where a try was made, if it came so far.
+/// The connection on which an attempt was made, if there was one.
 type Target = Option<(Arc<Connection>, Arc<Channel>)>;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) answer: Result<T, Failure>,
-    /// It was sent, once or more, without being answered: so often it may still be carried out, or was.
+    /// Whether the request was sent without being answered, at least once: it may still be carried out, or was carried out already.
     pub(crate) unanswered: bool,
 }
 
@@ -49,7 +49,7 @@ impl Connections {
         let keeper = self.keeper();
         let target = match self.open_connection() {
             Some(target) => target,
-            // Boxed, as what follows a failure is: whatever is rare is not carried by every request.
+            // Boxed, like the handling of a failure below, so that the futures of usual requests stay small.
             None => match Box::pin(self.connect_within(limit)).await {
                 Ok(target) => target,
                 Err(failure) => return Outcome { answer: Err(failure), unanswered: false },
@@ -74,7 +74,7 @@ impl Connections {
         Box::pin(self.retry(&request, target, first, sent, limit)).await
     }
 
-    /// Goes on with a request whose first try has failed or is not answered: sends it again, also beside the first, until `limit`
+    /// Continues a request whose first attempt has failed or is not answered: sends it again, also beside the first, until `limit`
     /// after it was sent.
     async fn retry<T, F>(
         &self,
@@ -93,7 +93,7 @@ impl Connections {
         let mut hedges = if self.cluster().config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
         let mut next_hedge = sent + limit / (MAX_HEDGES + 1);
         let (mut unanswered, mut elsewhere) = (false, false);
-        // How many have begun to be sent, and how many of those have ended: one that still waits for a connection does not count.
+        // How many attempts were sent, and how many of those have ended. An attempt that still waits for a connection does not count.
         let (begun, mut ended) = (AtomicU32::new(1), 0);
         let mut probe = pin!(self.probe(&channel, next_hedge));
         let mut probed = hedges > 0;
@@ -126,7 +126,7 @@ impl Connections {
                         _ => {}
                     }
                 }
-                // What is not answered at all is not answered to others, either.
+                // The member does not answer the requests of other callers, either.
                 () = channel.until_unresponsive(), if hedges > 0 && !elsewhere => {
                     elsewhere = true;
                     under_way.push(Either::Right(self.attempt(request, keeper.now(), &begun)));
@@ -150,20 +150,20 @@ impl Connections {
         }
     }
 
-    /// Asks the member how it is, over a connection on which something is not answered, and whatever it says.
+    /// Asks for the status of the member, over a connection on which a request is not answered. The answer does not matter.
     ///
-    /// What the client is given in the moment in which its connection ends may stay between its tasks, neither sent nor failed, until it
-    /// is given something else (seen with hyper 1.12, once in 100 to 300 times on a busy machine). Then that fails at once, and is
-    /// sent again. A member that is only slow is asked for nothing that changes anything.
+    /// A request that the client gets in the moment in which its connection ends may stay between its tasks, neither sent nor failed, until
+    /// the client gets another request (seen with hyper 1.12, once in 100 to 300 times on a busy machine). Then the first one fails at
+    /// once, and is sent again. If the member is only slow, the question for its status changes nothing.
     async fn probe(&self, channel: &Channel, from: BootTime) {
         self.keeper().sleep_until(from).await;
         if self.hedges.spend() {
-            // What there is to learn from it is learned by those who wait.
+            // If the connection has ended, the waiting request fails, too. So this answer is not needed.
             let _ = channel.client().maintenance_client().status().await;
         }
     }
 
-    /// One more try, not before `from`.
+    /// One more attempt, not before `from`.
     async fn attempt<T, F>(
         &self,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
@@ -188,13 +188,13 @@ impl Connections {
         let Some((connection, channel)) = target else { return };
         match failure.cause() {
             Cause::Member => self.fail(connection, channel),
-            // A new connection authenticates again. And an answer that is too large to be ours is not waited for.
+            // A new connection authenticates again. And the client does not wait for the rest of an answer that is too large.
             Cause::StaleToken | Cause::TooLarge => self.retire(connection),
             _ => {}
         }
     }
 
-    /// A connection. A cluster that has no leader may have one soon.
+    /// Opens a connection. Tries again if the cluster is not ready, because it may have a leader soon.
     async fn connect_within(&self, limit: Duration) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
         let keeper = self.keeper();
         let end = keeper.now() + limit;
@@ -211,13 +211,13 @@ impl Connections {
     }
 }
 
-/// After which time the same request is worth sending again, if it is.
+/// After which time the same request should be sent again. `None` if it should not.
 fn retry_delay(failure: &Failure, was_connected: bool) -> Option<Duration> {
     match (failure.kind(), failure.cause()) {
         (_, Cause::LeaseGone) | (Kind::Denied, _) => None,
-        // A cluster that is not ready gets some time.
+        // Give a cluster that is not ready some time.
         (Kind::Unavailable, _) => Some(NOT_READY_DELAY),
-        // What broke goes elsewhere at once. If nobody can be connected to, that is the answer.
+        // After a broken connection, try another member at once. If no member can be reached, report that.
         (_, Cause::Member) if was_connected => Some(Duration::ZERO),
         _ => None,
     }

@@ -1,11 +1,11 @@
-//! The certificates that we trust, and our own.
+//! The certificates to trust, and the one to present.
 
 use etcd_client::{Certificate, Identity, TlsOptions};
 use lock_core::settings::{ConfigError, read_pem};
 
 use crate::{EtcdConfig, error::chain};
 
-/// Reads the files, and checks that they fit together. `None` if the configuration is without TLS.
+/// Reads the files, and checks that they match. `None` if the configuration is without TLS.
 pub(super) fn load(config: &EtcdConfig) -> Result<Option<TlsOptions>, ConfigError> {
     let server = &config.server;
     if !server.tls {

@@ -63,7 +63,7 @@ fn claims() -> impl Strategy<Value = Claim> {
     ]
 }
 
-/// Names that are likely to meet.
+/// Names that are likely to collide.
 fn names() -> impl Strategy<Value = String> {
     prop_oneof!["[a/%2F0m]{1,6}", "\\PC{1,20}", "[\u{0}-\u{7f}]{1,8}"]
 }

@@ -1,15 +1,15 @@
-//! [`CatchUp`]: what a new stream does not tell.
+//! [`CatchUp`]: finds out what happened before a new stream began.
 
 use super::{hub::WatchHub, wait_state::Presence};
 use crate::{client::Client, queue};
 
-/// At most so many keys are asked for in one transaction: etcd allows 128 operations.
+/// The maximum number of keys in one transaction: etcd allows 128 operations.
 const AT_ONCE: usize = 100;
 
 /// A look at all entries that waiters watched on the stream before this one, once they are watched on this one.
 ///
-/// It takes one transaction for each hundred entries. If each waiter looked at its queue instead, the work for etcd would grow with
-/// the square of their number.
+/// This takes one transaction for each hundred entries. If each waiter looked at its queue instead, the work for etcd would grow with
+/// the square of the number of waiters.
 pub(super) struct CatchUp {
     keys: Vec<Vec<u8>>,
 }
@@ -20,7 +20,7 @@ impl CatchUp {
         Self { keys }
     }
 
-    /// Tells each waiter what has changed for it. A waiter for which that is not known is told to look again.
+    /// Notifies each waiter of what has changed for it. A waiter for which that is unknown is told to look again.
     pub(super) async fn run(self, hub: &WatchHub, client: &Client) {
         hub.until_watched(&self.keys).await;
         let mut presence = Presence::with_capacity(self.keys.len());

@@ -1,4 +1,4 @@
-//! [`ConfirmedHints`]: what a waiter is told, once it is certain.
+//! [`ConfirmedHints`]: passes hints on to a waiter once they are certain.
 
 use std::{
     pin::Pin,
@@ -18,21 +18,21 @@ use crate::{
     queue::{self, Reads},
 };
 
-/// Hints for one waiter, of which `Admitted` is certain.
+/// The hints for one waiter. An `Admitted` hint from here is certain.
 ///
 /// ### To ensure correctness
-/// That those ahead leave room is no grant: the waiter's own entry may have been deleted with them, in one transaction or before. etcd
-/// serves each watch by itself, those of one revision in no order, and holds back the events of a slow watch while it goes on with the
-/// others. So an event of one watch shows nothing about another watch, and only an answer of the server does.
+/// When the entries ahead leave room, that alone is no grant: the waiter's own entry may have been deleted too, in the same transaction or
+/// before. etcd serves each watch by itself: the events of one revision come in no order, and those of a slow watch are held back while the
+/// others continue. So an event of one watch shows nothing about another watch. Only an answer of the server does.
 ///
-/// What is asked is whether the own entry stands at a revision that is not before the delete by which there is room. If it does, with the
-/// create revision that is the waiter's token, it stood there all the time, and so in the revision of that delete: there it was the next.
-/// Any member can answer that by itself: what it has applied is the history of the cluster, and only how far it has come is to be looked
-/// at. Mostly it is the one that told of the delete, and has come that far.
+/// The question is whether the waiter's own entry exists at a revision that is not before the delete that made room. If it does, with the
+/// create revision that is the waiter's token, then it existed all the time, also in the revision of that delete, and there it was the
+/// next. Any member can answer that from its own data: what it has applied is the history of the cluster, and only its revision has to be
+/// checked. Mostly the answering member is the one that sent the event of the delete, and so has reached that revision.
 pub(crate) struct ConfirmedHints {
     subscription: Subscription,
     client: Client,
-    /// The waker that it is polled with is the core's own: one of a user that panics harms no connection.
+    /// The core polls this with its own waker, so a user's waker that panics harms no connection.
     asking: Option<BoxFuture<'static, Hint>>,
 }
 
@@ -64,7 +64,7 @@ impl Stream for ConfirmedHints {
     }
 }
 
-/// Whether there is room for an entry that stands. Where that is not known, the waiter has to look.
+/// Checks whether the entry exists for which there is room. If that is unknown, the waiter has to look.
 async fn confirm(client: Client, condition: GrantCondition) -> Hint {
     let token = condition.token;
     for reads in [Reads::WhatAMemberHas, Reads::TheLatest] {

@@ -1,4 +1,4 @@
-//! [`WatchHub`]: who waits for which event.
+//! [`WatchHub`]: delivers the events of watches to waiters and sessions.
 
 use std::{
     collections::BTreeSet,
@@ -23,17 +23,17 @@ use crate::{
     session::{Session, SessionObserver},
 };
 
-/// The watch on evictions. The others have larger numbers.
+/// The id of the watch on evictions. Other watches have larger ids.
 pub(super) const EVICTIONS: i64 = 1;
 
-/// What is told of a watch.
+/// An event of a watch.
 #[derive(Clone, Copy, Debug)]
 enum WatchEvent {
-    /// It is there, and tells what comes after this revision.
+    /// The watch was created, and reports every delete after this revision.
     Created(i64),
-    /// Its key was deleted, in this revision.
+    /// The key was deleted in this revision.
     Deleted(i64),
-    /// The server has ended it.
+    /// The server has ended the watch.
     Canceled,
 }
 
@@ -42,13 +42,13 @@ enum WatchEvent {
 pub(crate) struct WatchHub {
     state: Mutex<HubState>,
     notifier: Notifier,
-    /// Told of each watch that is there, or that the server has ended.
+    /// Notified of each watch that was created, or that the server has ended.
     created: Notify,
 }
 
 impl WatchHub {
-    /// Watches the entries that a waiter has seen ahead, and its own. The hints begin at once; they say only what is
-    /// certain once the snapshot is [good](Self::arm).
+    /// Watches the entries that a waiter has seen ahead, and its own. The stream of hints exists at once, but carries only certain
+    /// hints, from when the snapshot is [armed](Self::arm).
     pub(super) fn listen(&self, entry: EntryId, snapshot: Snapshot) -> Hints {
         let hints = self.notifier.listen(entry);
         self.update(entry, snapshot);
@@ -58,7 +58,7 @@ impl WatchHub {
         hints
     }
 
-    /// Watches what another look showed instead.
+    /// Watches the entries of another look instead.
     pub(crate) fn update(&self, entry: EntryId, snapshot: Snapshot) {
         let mut state = self.lock();
         let mut before = BTreeSet::new();
@@ -77,15 +77,15 @@ impl WatchHub {
         }
     }
 
-    /// Waits until everything that the waiter saw is watched. Up to which revision its look has to reach so that nothing
-    /// was missed, or `None` if there is no watching now.
+    /// Waits until all entries that the waiter saw are watched. Returns the revision that its look has to reach so that no event
+    /// was missed, or `None` if watching is not possible now.
     pub(crate) async fn watching_since(
         &self,
         entry: EntryId,
         keeper: &Keeper,
         until: BootTime,
     ) -> Option<i64> {
-        // A watch that is not there. The last one, for they come in their order: then all are, mostly.
+        // The last key whose watch does not exist yet. Watches are created in order, so mostly all exist when this one does.
         let mut missing: Option<Vec<u8>> = None;
         loop {
             let notify = {
@@ -106,12 +106,12 @@ impl WatchHub {
                 }
                 Arc::clone(&wait_state.notify)
             };
-            // A permit that was given in between is kept.
+            // `notify` keeps a permit that was given in between.
             keeper.timeout_at(until, notify.notified()).await?;
         }
     }
 
-    /// The snapshot is good: all its watches were there before it.
+    /// Arms a waiter: all its watches existed before its snapshot.
     pub(crate) fn arm(&self, entry: EntryId) {
         let hints = self.lock().waiters.get_mut(&entry).map(WaitState::arm).unwrap_or_default();
         for hint in hints {
@@ -119,14 +119,13 @@ impl WatchHub {
         }
     }
 
-    /// What has to be true for a waiter to be admitted that was told that those ahead leave room. `None` if it is not: its own entry
-    /// has gone.
+    /// The condition under which a waiter is admitted for which the entries ahead leave room. `None` if its own entry is gone.
     pub(super) fn grant_condition(&self, entry: EntryId) -> Option<GrantCondition> {
         self.lock().waiters.get(&entry)?.grant_condition()
     }
 
-    /// One more stream of hints for a waiter, and the keys that are watched for it. `None` if that would not do: somebody has left, or not
-    /// everything is watched though it could be.
+    /// One more stream of hints for a waiter, and the keys that are watched for it. `None` if the waiter has to look instead: an entry has
+    /// left, or not everything is watched although it could be.
     pub(super) fn listen_again(&self, entry: EntryId) -> Option<(Hints, Vec<Vec<u8>>)> {
         let hints = self.notifier.listen(entry);
         let mut state = self.lock();
@@ -141,7 +140,7 @@ impl WatchHub {
         Some((hints, keys))
     }
 
-    /// Watches the key of a session: if it is deleted, the lease was revoked, and the session is over.
+    /// Watches the key of a session: if the key is deleted, the lease was revoked, and the session is over.
     fn watch_session(&self, session: &Arc<Session>) {
         let Some(key) = session.key() else { return };
         let mut state = self.lock();
@@ -166,8 +165,8 @@ impl WatchHub {
         self.notifier.alarms()
     }
 
-    /// There is a stream: what was watched before is watched on it, and the keys of that are returned, to be caught up with. A waiter
-    /// that did not know what to watch for looks again (PR14).
+    /// Begins to use a new stream. It gets the watches of the stream before; their keys are returned for the [catch-up](Self::caught_up). A
+    /// waiter for which an entry has left already looks again (PR14).
     pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, Vec<Vec<u8>>) {
         let (sender, commands) = unbounded();
         let mut state = self.lock();
@@ -180,7 +179,7 @@ impl WatchHub {
         }
         let (keys, others) = state.rewatch_all();
         drop(state);
-        // What happened to them before is not told.
+        // The stream does not report what happened to the sessions before.
         sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.mark_doubtful());
         for entry in others {
             self.notifier.send(entry, Hint::Changed);
@@ -188,9 +187,9 @@ impl WatchHub {
         (commands, keys)
     }
 
-    /// Waits until all of these are watched, or cannot be.
+    /// Waits until each of these keys is watched, or cannot be.
     pub(super) async fn until_watched(&self, keys: &[Vec<u8>]) {
-        // The last ones first: watches come in the order in which they were asked for.
+        // The last key first: watches are created in the order in which they were requested.
         for key in keys.iter().rev() {
             loop {
                 let created = self.created.notified();
@@ -202,12 +201,12 @@ impl WatchHub {
         }
     }
 
-    /// Tells waiters what became of the entries that they watched before there was this stream.
+    /// Notifies waiters of what happened to their watched entries before this stream.
     pub(super) fn caught_up(&self, presence: &Presence) {
         let mut told = Vec::new();
         let mut state = self.lock();
         let HubState { waiters, watches, .. } = &mut *state;
-        // Watched before the look, or what happened in between is not known.
+        // A key that was not watched before the look may have changed in between.
         let known = |key: &Vec<u8>| {
             let since = watches.get(key).and_then(|watch| watch.since);
             presence.get(key).zip(since).is_some_and(|((revision, _), since)| since <= *revision)
@@ -226,7 +225,7 @@ impl WatchHub {
         }
     }
 
-    /// There is no stream any more.
+    /// Handles the end of the stream.
     pub(super) fn on_stream_closed(&self) {
         let wakeups = self.lock().on_stream_closed();
         wakeups.wake();
@@ -236,7 +235,7 @@ impl WatchHub {
         self.lock().send(Command::Progress);
     }
 
-    /// Takes in what came. Returns the waiters that have to [look](Self::tell_to_look), a moment later.
+    /// Handles a message of the stream. Returns the waiters that have to [look](Self::tell_to_look) a moment later.
     pub(super) fn on_response(&self, response: &WatchResponse) -> Vec<EntryId> {
         let id = response.watch_id();
         if id == EVICTIONS {
@@ -257,7 +256,7 @@ impl WatchHub {
         look_later
     }
 
-    /// Has a waiter look that was to do so later, unless it has looked meanwhile.
+    /// Tells a waiter to look whose look was delayed, unless it has looked in the meantime.
     pub(super) fn tell_to_look(&self, entry: EntryId) {
         let has_looked = self.lock().waiters.get(&entry).is_none_or(WaitState::is_unchanged);
         if !has_looked {
@@ -280,19 +279,19 @@ impl WatchHub {
             }
         }
         drop(state);
-        // Nothing is locked: what is woken may come back.
+        // Outside the lock: a woken task may call this hub again.
         wakeups.wake();
         if matches!(event, WatchEvent::Canceled | WatchEvent::Created(_)) {
             self.created.notify_waiters();
         }
-        // First the one that may be admitted: the read that it sends then is what the hand-off waits for.
+        // The waiter that may be admitted comes first: the hand-off waits for the read that it sends.
         let Departure { mut told, look_later } = departure;
         told.sort_by_key(|(_, hint)| *hint == Hint::Changed);
         for (entry, hint) in told {
             self.notifier.send(entry, hint);
         }
         if let Some((session, revision)) = of_session {
-            // At once: to ask for the lease takes a round trip, and the next entry is admitted meanwhile.
+            // At once: asking for the lease takes a round trip, in which the next entry may already be admitted.
             if session.ends_with_its_key(revision) {
                 session.end();
             } else {

@@ -1,4 +1,4 @@
-//! [`HubState`]: the watches on a stream, and who waits for each.
+//! [`HubState`]: the watches on a stream, and the waiters of each.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,21 +12,21 @@ use tokio::sync::Notify;
 use super::wait_state::WaitState;
 use crate::session::Session;
 
-/// What is to be sent on the stream.
+/// A message to send on the stream.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Watch a key from now on.
     Watch { id: i64, key: Vec<u8> },
-    /// Watch it no longer.
+    /// Stop watching a key.
     Cancel { id: i64 },
-    /// Say something.
+    /// Ask for a sign of life.
     Progress,
 }
 
-/// What a [`WatchHub`](super::hub::WatchHub) keeps.
+/// The state of a [`WatchHub`](super::hub::WatchHub).
 #[derive(Default)]
 pub(super) struct HubState {
-    /// The stream, while there is one.
+    /// The sender of the stream, while there is a stream.
     pub(super) commands: Option<UnboundedSender<Command>>,
     pub(super) last_id: i64,
     pub(super) watches: HashMap<Vec<u8>, Watch>,
@@ -38,23 +38,23 @@ pub(super) struct HubState {
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) id: i64,
-    /// The revision of its creation: whatever comes later is told.
+    /// The revision in which the watch was created. It reports every later event. `None` until it is created.
     pub(super) since: Option<i64>,
-    /// That of the last delete it told of.
+    /// The revision of the last delete that it reported.
     pub(super) deleted: i64,
     pub(super) waiters: BTreeSet<EntryId>,
 }
 
-/// What follows from a delete.
+/// The consequences of a delete.
 #[must_use]
 #[derive(Debug, Default)]
 pub(super) struct Departure {
     pub(super) told: Vec<(EntryId, Hint)>,
-    /// Waiters that have to look, and whose turn it cannot be yet.
+    /// Waiters that have to look, but cannot be the next holder yet.
     pub(super) look_later: Vec<EntryId>,
 }
 
-/// Those who wait for a watch, and are to be woken when nothing is locked: a waker is code of others, which may drop a waiter.
+/// Tasks that wait for a watch. They have to be woken outside the lock: a waker is foreign code, which may drop a waiter.
 #[must_use]
 #[derive(Default)]
 pub(super) struct Wakeups(Vec<Arc<Notify>>);
@@ -62,7 +62,7 @@ pub(super) struct Wakeups(Vec<Arc<Notify>>);
 impl Wakeups {
     pub(super) fn wake(self) {
         for one in self.0 {
-            // One that panics keeps the word from nobody else.
+            // A waker that panics must not keep the others from being woken.
             isolate(|| one.notify_one());
         }
     }
@@ -91,13 +91,13 @@ impl HubState {
         self.watch(key);
         let Some(watch) = self.watches.get_mut(key) else { return };
         watch.waiters.insert(entry);
-        // Told to the others before, and unknown to the look.
+        // The watch reported this delete to other waiters before, and this waiter's look may not have seen it.
         if let Some(wait_state) = self.waiters.get_mut(&entry).filter(|_| watch.deleted > 0) {
             let _ = wait_state.on_delete(key, watch.deleted);
         }
     }
 
-    /// Watches on a new stream what waiters watched. Those keys in the order of their watches, and the waiters who have to look.
+    /// Watches the keys of waiters on a new stream. Returns these keys in the order of their watches, and the waiters that have to look.
     pub(super) fn rewatch_all(&mut self) -> (Vec<Vec<u8>>, Vec<EntryId>) {
         let (known, others): (Vec<_>, Vec<_>) = self
             .waiters
@@ -136,7 +136,7 @@ impl HubState {
         self.send(Command::Cancel { id });
     }
 
-    /// Those who may wait for it.
+    /// Handles the creation of a watch. Returns the tasks that may wait for it.
     pub(super) fn on_created(&mut self, id: i64, revision: i64) -> Wakeups {
         let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else {
             return Wakeups::default();
@@ -146,7 +146,8 @@ impl HubState {
         Wakeups(waiters.map(|wait_state| Arc::clone(&wait_state.notify)).collect())
     }
 
-    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again; and those who may wait for it.
+    /// Handles the end of a watch by the server, because of a compaction, a refusal or any other reason. Returns the waiters that have to
+    /// look again, and the tasks that may wait for the watch.
     pub(super) fn on_canceled(&mut self, id: i64) -> (Vec<(EntryId, Hint)>, Wakeups) {
         let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
             return (Vec::new(), Wakeups::default());
@@ -158,13 +159,13 @@ impl HubState {
                 wakeups.0.push(Arc::clone(&wait_state.notify));
             }
         }
-        // One that never was created would not be at the next try: who asked for it polls.
+        // A watch that the server refused to create would be refused again, so its waiters poll.
         let lost = watch.since.is_some();
         let told = watch.waiters.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed));
         (told.collect(), wakeups)
     }
 
-    /// There is no stream any more. Those who may wait for a watch.
+    /// Handles the end of the stream. Returns the tasks that may wait for a watch.
     pub(super) fn on_stream_closed(&mut self) -> Wakeups {
         self.commands = None;
         self.watches.clear();
@@ -177,7 +178,7 @@ impl HubState {
         Wakeups(waiters.collect())
     }
 
-    /// A key that is watched was deleted.
+    /// Handles the delete of a watched key.
     pub(super) fn on_deleted(&mut self, key: &[u8], revision: i64) -> Departure {
         let mut departure = Departure::default();
         let Some(watch) = self.watches.get_mut(key) else { return departure };

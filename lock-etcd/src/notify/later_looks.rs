@@ -1,4 +1,4 @@
-//! [`LaterLooks`]: looks that do not disturb a hand-off.
+//! [`LaterLooks`]: delays looks that would slow down a hand-off.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use lock_core::{BootTime, EntryId, Keeper};
 
 use super::hub::WatchHub;
 
-/// Longer than a member takes to read one key, and shorter than several hand-offs.
+/// Longer than a member takes to read one key, and shorter than several hand-offs take.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// Waiters that are told to look a moment after the delete that is the reason for it.
+/// Waiters that are told to look a moment after the delete that makes the look necessary.
 ///
-/// The delete that hands a lock on is also the departure of somebody's lookahead. So the next holder would read its own key while a
-/// waiter further behind looks at the whole queue, which takes etcd the longer the more stand there. The hand-off waits for the read,
-/// and nobody for the look: that waiter has several entries ahead. So the look comes a moment later. The moment is counted from the
-/// delete, of which all processes hear at about the same time: so it helps where the next holder waits in another process, too.
+/// The delete that hands a lock to the next waiter may also be that of the lookahead of a waiter further behind. Then the next holder would
+/// read its own key while that waiter looks at the whole queue, which takes etcd longer the longer the queue is. The hand-off needs the
+/// read. The look is not urgent, because its waiter has several entries ahead. So the look is delayed a moment. The moment is counted
+/// from the delete, which reaches all processes at about the same time, so it also helps if the next holder waits in another process.
 ///
-/// A waiter whose turn comes within the moment is told so by the delete of the entry right ahead of it. If the stream breaks, the next
-/// one makes up for it (PR14).
+/// A waiter that becomes the next holder in that moment learns it from the delete of the entry right ahead of it. If the stream breaks, the
+/// next stream makes up for the look (PR14).
 pub(super) struct LaterLooks(UnboundedReceiver<(BootTime, EntryId)>);
 
-/// Where such waiters are handed in.
+/// The end that adds such waiters.
 pub(super) struct LookLater {
     keeper: Keeper,
     due: UnboundedSender<(BootTime, EntryId)>,
 }
 
-/// Both ends.
+/// Makes both ends.
 pub(super) fn later_looks(keeper: &Keeper) -> (LookLater, LaterLooks) {
     let (due, looks) = unbounded();
     (LookLater { keeper: keeper.clone(), due }, LaterLooks(looks))
@@ -37,16 +37,16 @@ pub(super) fn later_looks(keeper: &Keeper) -> (LookLater, LaterLooks) {
 impl LookLater {
     pub(super) fn add(&self, waiters: Vec<EntryId>) {
         for waiter in waiters {
-            // The other end lasts as long as the stream.
+            // The other end exists as long as the stream.
             let _ = self.due.unbounded_send((self.keeper.now() + DELAY, waiter));
         }
     }
 }
 
 impl LaterLooks {
-    /// Tells them, as long as the other end is there.
+    /// Tells the waiters to look, until the other end is dropped.
     pub(super) async fn run(mut self, hub: &WatchHub, keeper: &Keeper) {
-        // The first one is the first to be due: the delay is the same for all.
+        // The first one is due first, because the delay is the same for all.
         while let Some((due, waiter)) = self.0.next().await {
             keeper.sleep_until(due).await;
             hub.tell_to_look(waiter);

@@ -1,4 +1,4 @@
-//! What waiters are told, and how: one stream of watches, and what its events mean for each waiter.
+//! How waiters are notified: one stream of watches, and what its events mean for each waiter.
 
 mod catch_up;
 mod confirmed_hints;

@@ -36,9 +36,9 @@ const BACK_OFF: BackOff =
 
 /// One stream for all watches of this process, which the keeper drives and replaces.
 ///
-/// A new stream does not tell what happened before it. So behind every new stream there is a [look](CatchUp) for all waiters, and a
-/// waiter that this does not serve looks again by itself (PR14). While there is no stream, waiters poll: correctness does not depend
-/// on it. Dropping it closes the stream.
+/// A new stream does not report what happened before it. So every new stream is followed by a [look](CatchUp) for all waiters, and a
+/// waiter for which this look is not enough looks again by itself (PR14). While there is no stream, waiters poll: correctness does not
+/// depend on the stream. Dropping this value closes the stream.
 pub(crate) struct WatchStream {
     hub: Arc<WatchHub>,
     client: Client,
@@ -51,10 +51,10 @@ pub(crate) struct WatchStream {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No try has ended yet.
+    /// No attempt has ended yet.
     Starting,
     Live,
-    /// A try failed, or a stream ended. There will be another.
+    /// An attempt failed, or a stream ended. Another attempt follows.
     Down,
 }
 
@@ -78,7 +78,7 @@ impl WatchStream {
     }
 
     /// Opens the stream if it was not opened before, and waits until that has succeeded or failed once, but not beyond `until`.
-    /// Without a stream there are no hints, and a waiter polls; it is told when there is one again.
+    /// Without a stream there are no hints, and a waiter polls; it gets a hint when there is a stream again.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -88,7 +88,7 @@ impl WatchStream {
             return;
         }
         let mut phase = self.phase.subscribe();
-        // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
+        // The waiter continues in any case. The sender is in `self`, so the channel never closes.
         let _ =
             self.client.keeper().timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
@@ -128,7 +128,7 @@ struct WatchTask {
 }
 
 impl WatchTask {
-    /// Opens the stream again and again.
+    /// Opens a new stream whenever one has ended or failed.
     async fn run(self) {
         let keeper = self.client.keeper().clone();
         let mut failures: u32 = 0;
@@ -148,7 +148,7 @@ impl WatchTask {
                         failures = 0;
                     }
                     match failure.cause() {
-                        // A new stream is let in with the token of its time, which nobody renews (E11).
+                        // A new stream is authenticated with the token of that time, which nothing renews (E11).
                         Cause::StaleToken => self.refresh_token(&keeper, &handle).await,
                         _ => handle.fail(),
                     }
@@ -169,7 +169,7 @@ impl WatchTask {
         }
     }
 
-    /// If it fails, the next stream is refused too, and this is called again.
+    /// Gets a new token. If that fails, the next stream is refused too, and this is called again.
     async fn refresh_token(&self, keeper: &Keeper, handle: &ConnectionHandle) {
         let limit = self.client.cluster().config.server.command_timeout;
         let etcd = handle.channel.client();
@@ -204,7 +204,7 @@ impl WatchTask {
         }
     }
 
-    /// Hands on events, until the stream ends or does not answer.
+    /// Delivers events until the stream ends or does not answer.
     async fn listen(
         &self,
         keeper: &Keeper,
@@ -226,7 +226,7 @@ impl WatchTask {
             Failure::new(Kind::Unreachable, "the watch stream was given up")
         };
         let heartbeats = async {
-            // When it was first asked without having said anything since.
+            // When the first request for progress was sent after the last message of the stream.
             let mut asked = keeper.now();
             keeper.sleep_until(asked + every / 2).await;
             loop {
@@ -259,7 +259,7 @@ impl WatchTask {
         }
     }
 
-    /// Takes in what comes, until the stream ends.
+    /// Handles messages until the stream ends.
     async fn read(
         &self,
         address: &str,
@@ -285,13 +285,13 @@ impl WatchTask {
     }
 }
 
-/// A watch that was refused for all: its stream is of no use any more.
+/// The failure in a message by which the server refuses all watches of this stream, so that the stream is unusable.
 fn refusal(address: &str, response: &WatchResponse) -> Option<Failure> {
     let reason = response.cancel_reason();
     if !response.canceled() || reason.is_empty() {
         return None;
     }
-    // It comes as text, and the stream goes on as if nothing had happened (E11).
+    // The refusal is only text, and the stream stays open as if nothing had happened (E11).
     let code = if reason.contains("auth token") || reason.contains("auth store is old") {
         tonic::Code::Unauthenticated
     } else if reason.contains("no leader") {
@@ -308,7 +308,7 @@ fn refusal(address: &str, response: &WatchResponse) -> Option<Failure> {
 async fn send(sender: &mut WatchRequestSender, command: Command) -> Result<(), etcd_client::Error> {
     match command {
         Command::Watch { id, key } => {
-            // From now on: from a past revision it would be served by a slow loop (E14, PR27).
+            // From now on. A watch from a past revision would be served by a slow loop (E14, PR27).
             let options = WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut]);
             sender.watch(key, Some(options)).await
         }

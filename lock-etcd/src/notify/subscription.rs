@@ -1,4 +1,4 @@
-//! [`Subscription`]: what one waiter is told of the entries ahead of it.
+//! [`Subscription`]: the events about the entries ahead of one waiter.
 
 use std::{
     pin::Pin,
@@ -12,21 +12,21 @@ use lock_core::{EntryId, Hint, Hints};
 use super::{hub::WatchHub, wait_state::GrantCondition};
 use crate::queue::Snapshot;
 
-/// What a waiter is told of the entries ahead of it.
+/// An event about the entries ahead of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEvent {
     /// It is worth looking again.
     Changed,
-    /// They leave room.
+    /// The entries ahead leave room.
     Admissible(GrantCondition),
 }
 
-/// What one waiter is told. When the last one is dropped, nothing is watched for the waiter any more.
+/// The events for one waiter. When its last subscription is dropped, nothing is watched for the waiter any more.
 pub(crate) struct Subscription {
     hints: Hints,
     entry: EntryId,
     hub: Arc<WatchHub>,
-    /// The process that it was made in.
+    /// The process that made this subscription.
     pid: u32,
 }
 
@@ -36,14 +36,14 @@ impl Subscription {
         Self::of(hub, entry, hub.listen(entry, snapshot))
     }
 
-    /// One more subscription to what is watched for a waiter, and the keys of that. `None` if that would not do: somebody has left, or
-    /// not everything is watched though it could be.
+    /// One more subscription to the watches of a waiter, and their keys. `None` if the waiter has to look instead: an entry has left, or
+    /// not everything is watched although it could be.
     pub(crate) fn again(hub: &Arc<WatchHub>, entry: EntryId) -> Option<(Self, Vec<Vec<u8>>)> {
         let (hints, keys) = hub.listen_again(entry)?;
         Some((Self::of(hub, entry, hints), keys))
     }
 
-    /// The hub counts it until it is dropped.
+    /// The hub counts the subscription until it is dropped.
     fn of(hub: &Arc<WatchHub>, entry: EntryId, hints: Hints) -> Self {
         Self { hints, entry, hub: Arc::clone(hub), pid: std::process::id() }
     }
@@ -64,7 +64,7 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // In a fork the keeper, which is not there, may seem to hold the hub for ever.
+        // In a forked child, the hub may stay locked for ever by the keeper, which exists only in the parent.
         if self.pid == std::process::id() {
             self.hub.release(self.entry);
         }

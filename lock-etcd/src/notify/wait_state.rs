@@ -1,4 +1,4 @@
-//! [`WaitState`]: what one waiter knows of the entries ahead of it, and what an event changes.
+//! [`WaitState`]: what one waiter knows about the entries ahead of it, and how events change that.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,21 +10,21 @@ use tokio::sync::Notify;
 
 use crate::queue::Snapshot;
 
-/// Entries by their keys: the revision of a look, and that in which the entry was created, if it is there.
+/// For each key the revision of a look, and the create revision of the entry, if it exists.
 pub(super) type Presence = HashMap<Vec<u8>, (i64, Option<i64>)>;
 
-/// Whether every departure since the look is known.
+/// Whether all departures since the look are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     /// Some watches may have begun after the look.
     Missing,
-    /// There is another stream, and a [look](super::catch_up::CatchUp) is finding out who left in between.
+    /// There is a new stream, and a [look](super::catch_up::CatchUp) is finding out which entries left in between.
     Pending,
-    /// All watches were there before the look.
+    /// All watches existed before the look.
     Complete,
 }
 
-/// Those ahead of a waiter leave room for it. It is admitted if its own entry stands at this revision or later.
+/// The entries ahead of a waiter leave room for it. It is admitted if its own entry exists at this revision or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrantCondition {
     pub(super) own: Vec<u8>,
@@ -34,21 +34,21 @@ pub(crate) struct GrantCondition {
 
 /// A waiter between two looks.
 ///
-/// That those ahead leave room is sent as [`Hint::Admitted`], and is not certain yet: the own entry may have been deleted in the same
-/// transaction, or before. See [`ConfirmedHints`](super::confirmed_hints::ConfirmedHints).
+/// When the entries ahead leave room, this sends [`Hint::Admitted`], which is not certain yet: the own entry may have been deleted in the
+/// same transaction, or before. See [`ConfirmedHints`](super::confirmed_hints::ConfirmedHints).
 #[derive(Debug)]
 pub(super) struct WaitState {
-    /// How many subscriptions there are. With the last one the wait is over.
+    /// The number of subscriptions. When the last one is dropped, the wait is over.
     pub(super) listeners: usize,
     pub(super) snapshot: Snapshot,
     coverage: Coverage,
-    /// A watch was refused or lost: there will be no events for some of the keys.
+    /// Whether a watch was refused or lost, so that some of the keys have no events.
     pub(super) broken: bool,
-    /// Its own entry was deleted. It is not granted anything any more (PR18).
+    /// Whether the waiter's own entry was deleted. It gets no grant any more (PR18).
     own_deleted: bool,
-    /// Those ahead who have not left.
+    /// The watched entries ahead that have not left, with their permits.
     remaining: BTreeMap<Vec<u8>, u32>,
-    /// Deletes that were heard of before the coverage was complete, with their revisions.
+    /// Deletes that were reported before the coverage was complete, with their revisions.
     early_deletes: BTreeMap<Vec<u8>, i64>,
     /// The revision of the last delete that counted.
     last_departure: i64,
@@ -71,7 +71,7 @@ impl WaitState {
         }
     }
 
-    /// Another look. Until it is known to be good, no event changes anything.
+    /// Sets the snapshot of another look. Until the waiter is armed again, events are only recorded.
     pub(super) fn update(&mut self, snapshot: Snapshot) {
         self.remaining = snapshot.watched_ahead();
         self.early_deletes.retain(|_, revision| *revision > snapshot.revision);
@@ -90,13 +90,13 @@ impl WaitState {
         self.coverage == Coverage::Complete && !self.broken
     }
 
-    /// Whether nobody has left, as far as was heard.
+    /// Whether no watched entry has left, as far as events have shown.
     pub(super) fn is_unchanged(&self) -> bool {
         let seen = self.snapshot.blockers.len() + usize::from(self.snapshot.lookahead.is_some());
         !self.own_deleted && self.remaining.len() == seen
     }
 
-    /// What has to be true for it to be admitted, as far as was heard.
+    /// The condition under which the waiter is admitted, as far as events have shown.
     pub(super) fn grant_condition(&self) -> Option<GrantCondition> {
         let Snapshot { own, token, .. } = &self.snapshot;
         (!self.own_deleted).then(|| GrantCondition {
@@ -106,34 +106,34 @@ impl WaitState {
         })
     }
 
-    /// Whether it cannot be its turn yet, because entries that it watches are there and keep it out.
+    /// Whether the waiter cannot be admitted yet, because the entries that it watches leave no room.
     pub(super) fn is_kept_out(&self) -> bool {
         !self.own_deleted && !fits(self.left(), self.snapshot.claim)
     }
 
-    /// Everything is watched on another stream. Until it is known who left in between, no event changes anything.
+    /// Begins the catch-up: everything is watched on a new stream. Until the departures in between are known, events are only recorded.
     pub(super) fn begin_catch_up(&mut self) {
         self.coverage = Coverage::Pending;
     }
 
-    /// Whether it is not known yet who left while nothing was watched.
+    /// Whether a catch-up is still finding out which entries left while nothing was watched.
     pub(super) fn is_catching_up(&self) -> bool {
         self.coverage == Coverage::Pending
     }
 
-    /// It will not be known who left while nothing was watched. The waiter has to look.
+    /// The departures while nothing was watched will stay unknown. The waiter has to look.
     pub(super) fn require_look(&mut self) {
         self.coverage = Coverage::Missing;
     }
 
-    /// Who was found standing, when everything was watched again.
+    /// Ends the catch-up with the entries that existed when everything was watched again.
     pub(super) fn finish_catch_up(&mut self, presence: &Presence) -> Vec<Hint> {
         self.broken = false;
         let mut hints = self.complete();
         let place = i64::try_from(self.snapshot.token.get()).unwrap_or(i64::MAX);
         for key in self.snapshot.watched() {
             let Some((revision, created)) = presence.get(&key) else { continue };
-            // A key that was deleted may belong to a later entry by now.
+            // A deleted key may belong to a later entry by now.
             if created.is_none_or(|created| created > place) {
                 hints.extend(self.apply(&key, *revision));
             }
@@ -141,9 +141,9 @@ impl WaitState {
         hints
     }
 
-    /// All watches were there before the look: from here on each event counts, and those that came meanwhile do.
+    /// All watches existed before the look: from here on each event counts, and so do those that were recorded.
     pub(super) fn arm(&mut self) -> Vec<Hint> {
-        // Those watches have ended since, where others are pending.
+        // If a catch-up is pending, those watches have ended in the meantime.
         if self.is_catching_up() { Vec::new() } else { self.complete() }
     }
 
@@ -153,7 +153,7 @@ impl WaitState {
         deleted.into_iter().filter_map(|(key, revision)| self.apply(&key, revision)).collect()
     }
 
-    /// A key was deleted.
+    /// Handles the delete of a key.
     pub(super) fn on_delete(&mut self, key: &[u8], revision: i64) -> Option<Hint> {
         if self.coverage == Coverage::Complete {
             self.apply(key, revision)
@@ -164,7 +164,7 @@ impl WaitState {
     }
 
     fn apply(&mut self, key: &[u8], revision: i64) -> Option<Hint> {
-        // The look was later, and so knows (PR18).
+        // The look was later, so it has seen this delete (PR18).
         if revision <= self.snapshot.revision {
             return None;
         }
@@ -188,7 +188,7 @@ impl WaitState {
         (lookahead || fits(self.left(), claim)).then_some(Hint::Changed)
     }
 
-    /// The permits of those ahead that are watched and have not left.
+    /// The permits of the watched entries ahead that have not left.
     fn left(&self) -> u64 {
         self.remaining.values().map(|permits| u64::from(*permits)).sum()
     }

@@ -1,4 +1,4 @@
-//! What etcd answers about a queue.
+//! Reads the answers of etcd about a queue.
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse, TxnResponse};
 use lock_core::{BackendErrorKind as Kind, Claim, excerpt};
@@ -9,7 +9,7 @@ use crate::{
     keys::{self, Keys},
 };
 
-/// Reads the answer to [`look_again`](super::request::look_again): the create revision of the entry, if it is there, and who is
+/// Reads the answer to [`look_again`](super::request::look_again): the create revision of the entry, if it exists, and the entries
 /// ahead of it.
 pub(crate) fn read_view(
     keys: &Keys,
@@ -22,7 +22,7 @@ pub(crate) fn read_view(
     let revision = revision(answer)?;
     let (own, near, first) = match &gets[..] {
         [own, near, first] => (own, near, first_and_length(first)),
-        // The nearest come first.
+        // The nearest entries come first, so the last one is the first in the queue, unless there are more.
         [own, near] => (own, near, (near.count(), near.kvs().last().filter(|_| !near.more()))),
         _ => return Err(misunderstood("a look")),
     };
@@ -30,8 +30,8 @@ pub(crate) fn read_view(
     Ok((own.kvs().first().map(KeyValue::create_revision), view))
 }
 
-/// Reads the answer to [`look_further`](super::request::look_further). Entries that the look showed may have left
-/// since, and none has come ahead: so the look shows all that are there, and perhaps more, as of its own revision.
+/// Reads the answer to [`look_further`](super::request::look_further). Entries that the first look showed may have left
+/// since, and no entry can have come ahead. So the view contains all entries that are there at its revision, and perhaps more.
 pub(crate) fn read_further(
     keys: &Keys,
     answer: &TxnResponse,
@@ -55,7 +55,7 @@ pub(crate) fn label_of_first(answer: &TxnResponse) -> Option<String> {
     first.kvs().first().and_then(label)
 }
 
-/// How long the queue is, and who is first.
+/// The length of the queue, and its first entry.
 pub(crate) fn first_and_length(first: &GetResponse) -> (i64, Option<&KeyValue>) {
     (first.count(), first.kvs().first())
 }
@@ -64,7 +64,7 @@ fn label(first: &KeyValue) -> Option<String> {
     keys::read_value(first.value())?.1
 }
 
-/// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.
+/// `all_ahead`: whether all entries in the queue are ahead. If not, etcd also counts those behind.
 pub(crate) fn read_nearest(
     queue: &Keys,
     claim: Claim,
@@ -100,7 +100,7 @@ fn furthest(near: &GetResponse) -> Option<i64> {
     near.kvs().last().map(KeyValue::create_revision)
 }
 
-/// Somebody with another claim, or data that is no entry.
+/// The failure for an entry with another claim, or for data that is no entry.
 pub(crate) fn claim_mismatch(keys: &Keys, key: &[u8]) -> Failure {
     let Some(row) = keys.read_entry(key) else { return foreign(key) };
     let (found_kind, found_limit) = (row.claim.kind(), row.claim.limit());
@@ -108,9 +108,9 @@ pub(crate) fn claim_mismatch(keys: &Keys, key: &[u8]) -> Failure {
     Failure::new(kind, format!("the queue is that of {}", row.claim))
 }
 
-/// Data of others among the entries.
+/// The failure for foreign data among the entries.
 pub(crate) fn foreign(key: &[u8]) -> Failure {
     let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
-    let message = format!("among the entries stands `{shown}`, which is none");
+    let message = format!("`{shown}` is among the entries, but is not an entry");
     Failure::new(Kind::ForeignData, message)
 }

@@ -1,7 +1,7 @@
-//! What is asked of etcd about a queue, and what its answers mean. No I/O.
+//! The requests to etcd about a queue, and what its answers mean. No I/O.
 //!
-//! An entry is a key that is created if its queue allows it, and its place is its create revision (H10: never the lock
-//! service of etcd itself, which has granted locks under leases that were dead).
+//! An entry is a key that is created if its queue allows it, and its place is its create revision (H10: this does not use the
+//! lock service of etcd itself, which has granted locks under expired leases).
 
 mod answer;
 mod presence;

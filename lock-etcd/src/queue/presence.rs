@@ -1,4 +1,4 @@
-//! Whether keys are there, and since when.
+//! Whether keys exist, and since when.
 
 use etcd_client::{
     GetOptions, GetResponse, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
@@ -7,16 +7,16 @@ use lock_core::FencingToken;
 
 use crate::error::{Failure, misunderstood};
 
-/// What a question is answered from.
+/// The data from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// What the member that is asked has applied. It asks nobody else for that.
+    /// What the asked member has applied. It does not ask other members.
     WhatAMemberHas,
-    /// What the cluster has agreed on when it is asked.
+    /// What the cluster has agreed on by the time of the read.
     TheLatest,
 }
 
-/// Whether a key is there.
+/// Asks whether a key exists.
 pub(crate) fn is_there(key: &[u8], reads: Reads) -> Txn {
     let options = GetOptions::new().with_keys_only();
     let options = match reads {
@@ -26,7 +26,7 @@ pub(crate) fn is_there(key: &[u8], reads: Reads) -> Txn {
     Txn::new().and_then([TxnOp::get(key, Some(options))])
 }
 
-/// Whether these keys are there: at most 100, for etcd takes 128 operations in a transaction (PR18).
+/// Asks whether these keys exist: at most 100, because etcd allows 128 operations in a transaction (PR18).
 pub(crate) fn are_there<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Txn {
     let looks: Vec<_> = keys.into_iter().map(presence_of).collect();
     Txn::new().and_then(looks)
@@ -36,7 +36,7 @@ pub(crate) fn presence_of(key: &[u8]) -> TxnOp {
     TxnOp::get(key, Some(GetOptions::new().with_keys_only()))
 }
 
-/// Reads the answer to [`are_there`]: the create revision of each entry that is there.
+/// Reads the answer to [`are_there`]: the create revision of each entry that exists.
 pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
     let created = |op| match op {
         TxnOpResponse::Get(get) => GetResponse::kvs(&get).first().map(KeyValue::create_revision),
@@ -45,16 +45,16 @@ pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
     answer.op_responses().into_iter().map(created).collect()
 }
 
-/// Reads the answer to [`are_there`] for entries that were seen ahead of `place` or at it: the revision, if
-/// all are the same still. A key that was deleted may belong to a later entry by now.
+/// Reads the answer to [`are_there`] for entries that were seen ahead of `place` or at it: the revision of the answer, if
+/// all still are the same entries. A deleted key may belong to a later entry by now.
 pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result<Option<i64>, Failure> {
     let present = present(answer);
     let stand = present.iter().filter(|created| created.is_some_and(|created| created <= place)).count();
     Ok(if stand == keys && present.len() == keys { Some(revision(answer)?) } else { None })
 }
 
-/// Reads the answer to [`is_there`]: whether an entry has stood from its create revision to this revision, or longer.
-/// `None` if that is not known, because the answer is older.
+/// Reads the answer to [`is_there`]: whether an entry has existed from its create revision to this revision, or longer.
+/// `None` if that is unknown, because the answer is older.
 pub(crate) fn stands_since(answer: &TxnResponse, token: FencingToken, revision: i64) -> Option<bool> {
     if self::revision(answer).ok()? < revision {
         return None;

@@ -1,4 +1,4 @@
-//! What is asked of etcd about a queue.
+//! Builds the requests to etcd about a queue.
 
 use etcd_client::{Compare, CompareOp, GetOptions, SortOrder, SortTarget, Txn, TxnOp};
 use lock_core::{Claim, Kind};
@@ -9,25 +9,25 @@ use super::{
 };
 use crate::keys::{Keys, Range};
 
-/// At most so many entries ahead are read where one of them is enough: they may be all.
+/// How many entries ahead are read if one of them is enough to keep the waiter out: these may be all of them.
 const MAX_WATCHED: u8 = MAX_WATCHED_AHEAD;
 
-/// At most so many entries ahead are read at once where all of them count.
+/// How many entries ahead are read at once if all of them count.
 const MAX_ROWS: usize = 16_384;
 
-/// At most so many bytes of keys are in one answer, however long the name is.
+/// The maximum size of the keys in one answer, however long the name is.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// The bytes of a row of an answer beside the key's own prefix.
+/// The bytes of a row of an answer in addition to the key's own prefix.
 const ROW_OVERHEAD: usize = 96;
 
-/// Looks again: whether the entry is there, and who is ahead of this place.
+/// Looks again: whether the entry exists, and which entries are ahead of this place.
 ///
-/// For each range of a queue etcd passes over all of it, because it sorts by hand. So there is one range where that is enough: a claim
-/// that needs everybody ahead to leave sees the first entry, whose label is told, among the nearest, unless there are
-/// [more](QueueView::more).
+/// For each requested range, etcd passes over the whole queue, because it sorts the results itself. So this requests one range if that is
+/// enough: for a claim that needs all entries ahead to leave, the nearest entries include the first one, whose label is reported, unless
+/// there are [more](QueueView::more).
 pub(crate) fn look_again(keys: &Keys, claim: Claim, key: &[u8], token: i64) -> Txn {
-    // An entry that came later is behind, also if its key stands before (PR17).
+    // An entry that came later is behind, even if its key sorts before (PR17).
     let up_to = Some(token - 1);
     let mut looks = vec![presence_of(key)];
     if is_exclusive(claim) {
@@ -39,18 +39,18 @@ pub(crate) fn look_again(keys: &Keys, claim: Claim, key: &[u8], token: i64) -> T
     Txn::new().and_then(looks)
 }
 
-/// Looks further: at the entries ahead of all that a look has shown.
+/// Looks further: at the entries ahead of those that a look has shown.
 pub(crate) fn look_further(keys: &Keys, claim: Claim, view: &QueueView) -> Txn {
     let (from, options) = nearest(keys, claim, Some(view.furthest - 1));
     Txn::new().and_then([TxnOp::get(from, Some(options.with_keys_only()))])
 }
 
-/// Who is first of those ahead of this place.
+/// Reads the first of the entries ahead of this place.
 pub(crate) fn first_ahead(keys: &Keys, claim: Claim, token: i64) -> Txn {
     Txn::new().and_then([first_of(keys.agreeing(claim), Some(token - 1))])
 }
 
-/// The nearest ahead, and the first one. `up_to` is a create revision; without it, everybody who is there.
+/// Reads the nearest entries ahead, and the first one. `up_to` is a create revision; without it, all entries count as ahead.
 pub(crate) fn nearest_and_first(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
     let (from, options) = nearest(keys, claim, up_to);
     vec![TxnOp::get(from, Some(options.with_keys_only())), first_of(keys.agreeing(claim), up_to)]
@@ -73,7 +73,7 @@ fn nearest(keys: &Keys, claim: Claim, up_to: Option<i64>) -> (Vec<u8>, GetOption
     (from, options)
 }
 
-/// The first entry in a range.
+/// Reads the first entry in a range.
 pub(crate) fn first_of((from, to): Range, up_to: Option<i64>) -> TxnOp {
     let mut options =
         GetOptions::new().with_range(to).with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
@@ -83,17 +83,17 @@ pub(crate) fn first_of((from, to): Range, up_to: Option<i64>) -> TxnOp {
     TxnOp::get(from, Some(options))
 }
 
-/// No key in a range: one that is not there was created at 0.
+/// The condition that a range has no key: a key that does not exist has the create revision 0.
 pub(crate) fn is_empty((from, to): Range) -> Compare {
     Compare::create_revision(from, CompareOp::Equal, 0).with_range(to)
 }
 
-/// No such key.
+/// The condition that a key does not exist.
 pub(crate) fn is_absent(key: &[u8]) -> Compare {
     Compare::create_revision(key, CompareOp::Equal, 0)
 }
 
-/// Whether it is admitted only if nobody is ahead.
+/// Whether an entry with this claim is admitted only if no entry is ahead.
 pub(crate) fn is_exclusive(claim: Claim) -> bool {
     claim.kind() == Kind::Mutex || claim.permits() == claim.limit()
 }

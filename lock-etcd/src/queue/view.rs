@@ -1,61 +1,61 @@
-//! [`QueueView`]: who is ahead, as one answer of etcd showed it.
+//! [`QueueView`]: the entries ahead, as one answer of etcd showed them.
 
 use lock_core::{Claim, admission};
 
 use super::{presence::token_of, snapshot::Snapshot};
 
-/// So many ahead are all watched, where fewer would be enough to know when it is worth looking (PR15): the price of a
-/// grant without a look is some watches more, which those who wait in one process share.
+/// Up to this many entries ahead are all watched, although fewer would be enough to know when to look (PR15): so a grant needs
+/// no look, at the price of some more watches, which the waiters of one process share.
 pub(super) const MAX_WATCHED_AHEAD: u8 = 8;
 
-/// Who is ahead of an entry.
+/// The entries ahead of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueView {
     /// The store's revision.
     pub(crate) revision: i64,
-    /// The nearest first, with their permits. Of those ahead of a reader, only writers.
+    /// The nearest entries ahead, nearest first, with their claims. For a reader, only writers.
     pub(crate) near: Vec<(Vec<u8>, Claim)>,
-    /// The create revision of the last of those.
+    /// The create revision of the last of these.
     pub(crate) furthest: i64,
-    /// There are more ahead than those.
+    /// Whether there are more entries ahead than these.
     pub(crate) more: bool,
-    /// How many are ahead, if that is known.
+    /// The number of entries ahead, if that is known.
     pub(crate) ahead: Option<u64>,
-    /// How many stand in the queue, ahead and behind: so long does it take etcd to look at it.
+    /// The number of entries in the queue, ahead and behind, which determines how long etcd takes to look at it.
     pub(crate) length: u64,
-    /// The label of the first.
+    /// The label of the first entry.
     pub(crate) holder: Option<String>,
 }
 
 impl QueueView {
-    /// Nobody is there.
+    /// The view of an empty queue.
     pub(crate) fn free(revision: i64) -> Self {
         let near = Vec::new();
         Self { revision, near, furthest: 0, more: false, ahead: Some(0), length: 0, holder: None }
     }
 
-    /// Whether somebody with this claim is admitted.
+    /// Whether an entry with this claim is admitted.
     pub(crate) fn admits(&self, claim: Claim) -> bool {
         self.sum().is_some_and(|sum| admission::fits(sum, claim))
     }
 
-    /// Whether those who were not seen decide: those who were leave room. Not where nobody may be ahead.
+    /// Whether the entries that were not seen decide, because those that were seen leave room. Never for an exclusive claim.
     pub(crate) fn leaves_open(&self, claim: Claim) -> bool {
         self.more && admission::fits(self.seen(), claim)
     }
 
-    /// What a waiter makes of it.
+    /// The snapshot of this view for a waiter.
     pub(crate) fn snapshot(&self, token: i64, claim: Claim, own: &[u8]) -> Snapshot {
         let nearest = self.near.iter().map(|(_, claim)| *claim);
-        // Where even all that were seen leave room, the others are not seen: all of these, and the timer.
+        // If even all seen entries together leave room, watch all of them, and rely on the timer for the others.
         let mut count = admission::blockers(claim, nearest).unwrap_or(self.near.len());
         let mut lookahead = None;
         let watched = usize::from(MAX_WATCHED_AHEAD);
         if self.near.len() <= watched && !self.more {
-            // Few enough to watch all: then the last delete is the grant, with nothing left to ask.
+            // Few enough to watch all: then the last delete is the grant, without another look.
             count = self.near.len();
         } else if count < watched {
-            // When this one goes, there are few enough.
+            // When this entry leaves, there are few enough.
             lookahead = self.near.get(watched - 1).map(|(key, _)| key.clone());
         }
         let blockers = self.near.iter().take(count).map(|(key, claim)| (key.clone(), claim.permits()));
@@ -70,12 +70,12 @@ impl QueueView {
         }
     }
 
-    /// The permits of all who count.
+    /// The permits of all entries that count. `None` if not all were seen.
     fn sum(&self) -> Option<u64> {
         (!self.more).then(|| self.seen())
     }
 
-    /// The permits of those who were seen.
+    /// The permits of the entries that were seen.
     fn seen(&self) -> u64 {
         self.near.iter().map(|(_, claim)| u64::from(claim.permits())).sum()
     }

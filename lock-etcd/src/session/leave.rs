@@ -1,8 +1,8 @@
-//! Taking an entry out of the store.
+//! Removes entries from the store.
 //!
-//! Its key will be another entry's next, and a delete may come late: behind one that was sent again, or long after its
-//! sender was told that it took too long. So no other entry gets the key before every request that may delete it was
-//! answered, or cannot do so any more. Where that is never known, no entry gets it as long as the session lives.
+//! The key of an entry is reused for other entries, and a delete may arrive late: after it was sent a second time, or long after its
+//! sender got a timeout. So no other entry gets the key before every request that may delete it was answered, or has lost its
+//! effect. If that never becomes known, no entry gets the key as long as the session lives.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Pool {
-    /// Leaves the queue for a member, which is over from here on, whatever the store answers: no answer under way brings it back.
+    /// Leaves the queue for a member. The member has ended from here on, whatever the store answers, and no answer in flight revives it.
     pub(super) async fn remove_entry(&self, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
         let expired = member.end(self.keeper.now());
         let place = member.certain_revision().filter(|_| !in_doubt);
@@ -27,8 +27,8 @@ impl Pool {
 }
 
 impl Session {
-    /// Deletes a member's key, which was created at `place`; 0 if it never was. `None` if a create may still be under way:
-    /// then it finds the tombstone (PR08). True if the key was there.
+    /// Deletes a member's key, which was created at `place`; 0 if it never was. `None` if a create may still be in flight:
+    /// then the create finds the tombstone (PR08). Returns whether the key existed.
     async fn remove_entry(
         &self,
         client: &Client,
@@ -39,7 +39,7 @@ impl Session {
             Some(0) => return Ok(false),
             Some(_) => delete_own(client, member).await,
             None if self.has_ended() || self.is_private() => {
-                // Nothing is created under a lease that is gone, and nothing lives on.
+                // Once the lease is gone, no key can be created under it, and none remains.
                 let was_there = delete(client, &member.key, CompareOp::Greater, 0).await;
                 revoke(client, self.lease()).await?;
                 was_there
@@ -54,13 +54,13 @@ impl Session {
             return Ok(false);
         }
         let was_there = self.send_delete_with_tombstone(client, member).await?;
-        // Whatever was sent before, to create it or to delete it, compared the tombstone as it was.
+        // Every earlier create and delete compares the tombstone with its state before this one, and so has no effect any more.
         Ok(was_there | member.delete_answered())
     }
 
-    /// Deletes a member's key and puts its tombstone, in one step. True if the first one was there.
+    /// Deletes a member's key and puts its tombstone, in one step. Returns whether the key existed.
     async fn send_delete_with_tombstone(&self, client: &Client, member: &Member) -> Result<bool, Failure> {
-        // Only one that has a lease of its own has no tombstone.
+        // Only a member with a lease of its own has no tombstone.
         let Some((tombstone, set_at)) = member.tombstone_key() else { return Ok(false) };
         let open = Compare::mod_revision(tombstone.clone(), CompareOp::Equal, set_at);
         let lease = PutOptions::new().with_lease(self.lease());
@@ -70,7 +70,7 @@ impl Session {
         let sent = client.txn(|| txn.clone()).await;
         let answer = match sent.answer {
             Err(failure) if failure.cause() == Cause::NoSpace => {
-                // Nor is anything created as long as that is so. What stands there does not wait for the tombstone.
+                // Without space nothing can be created either. The delete of an existing key does not wait for the tombstone.
                 delete(client, &member.key, CompareOp::Greater, 0).await?;
                 return Err(failure);
             }
@@ -96,7 +96,7 @@ impl Session {
                     return Err(Failure::new(Kind::Unavailable, message).at(config));
                 }
                 member.mark_tombstone_set(found);
-                // An earlier sending did it. What that deleted is not found by a later one (PR10).
+                // The request was sent before, and then put the tombstone. The second one does not find what the first one deleted (PR10).
                 Ok(true)
             }
             _ => Err(wrong()),
@@ -104,19 +104,19 @@ impl Session {
     }
 }
 
-/// Deletes the key of a member that was created, and is not created any more. Nothing is compared, for nobody else has the
-/// key before all such deletes were answered, and a compare would be a twentieth of what a lock costs. True if it was there.
+/// Deletes the key of a member that was created, and whose creates are all answered. This compares nothing, because no other member gets
+/// the key before all such deletes were answered, and a compare would be a twentieth of the cost of a lock. Returns whether the key existed.
 async fn delete_own(client: &Client, member: &Member) -> Result<bool, Failure> {
     if !member.begin_delete() {
         return Ok(false);
     }
     let sent = client.delete(&member.key).await;
     let in_doubt = sent.unanswered || member.delete_answered();
-    // What an earlier sending did is not found by a later one (PR10).
+    // If the request was sent twice, the second one does not find what the first one deleted (PR10).
     Ok(sent.answer?.deleted() > 0 || in_doubt)
 }
 
-/// Deletes a key if its create revision is so. True if it was.
+/// Deletes a key if the comparison of its create revision holds. Returns whether it did.
 pub(crate) async fn delete(
     client: &Client,
     key: &[u8],
@@ -128,6 +128,6 @@ pub(crate) async fn delete(
         Txn::new().when([there]).and_then([TxnOp::delete(key, None)])
     };
     let sent = client.txn(delete).await;
-    // What an earlier sending did is not found by a later one (PR10).
+    // If the request was sent twice, the second one does not find what the first one deleted (PR10).
     Ok(sent.answer?.succeeded() || sent.unanswered)
 }

@@ -11,14 +11,14 @@ use lock_core::{
 use super::{session::Session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
 
-/// An entry of ours, from before its first request until it is known to be gone.
+/// An entry of this process, from before its first request until it is known to be gone.
 pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
-    /// Its key, which names its lease. Nobody else has it until this one is known to be gone.
+    /// The key of the entry, which contains its lease. No other member has this key until the entry is known to be gone.
     pub(crate) key: Vec<u8>,
-    /// The number at the end of it, and where that begins.
+    /// Where the number at the end of the key begins, and the number.
     number: (usize, u32),
-    /// Once it is set, nothing creates the entry any more. `None` where its lease is its own.
+    /// Once the tombstone is set, no create of the entry has an effect. `None` for an entry with its own lease.
     pub(super) tombstone: Option<Tombstone>,
     pub(crate) keys: Keys,
     pub(crate) session: Arc<Session>,
@@ -27,21 +27,21 @@ pub(crate) struct Member {
 
 #[derive(Debug)]
 struct State {
-    /// When its lease would have ended, if it had one of its own (PR09).
+    /// When the entry's lease would end if it had one of its own (PR09).
     expires: BootTime,
-    /// A leave has begun for it, or is done. It does not come back.
+    /// Whether a leave of the entry has begun or is done. The entry does not come back.
     ended: bool,
-    /// Creates that were sent and not answered: each may still arrive.
+    /// The number of creates that were sent and not answered. Each may still arrive.
     unanswered_creates: u32,
-    /// Requests that delete its key and were not answered: each may still arrive, and does not ask whose the key is.
+    /// The number of requests that delete the key and were not answered. Each may still arrive, and does not check whose key it is.
     unanswered_deletes: u32,
-    /// Its key may be another member's.
+    /// Whether another member may have the key.
     key_released: bool,
-    /// How many stood ahead when it came. They only become fewer.
+    /// The number of entries ahead when the entry was created, which can only decrease.
     ahead: Option<u64>,
-    /// Its create revision, once known.
+    /// The create revision; 0 until it is known.
     token: i64,
-    /// How many were ahead when it looked last, as far as it saw, and the label of the first.
+    /// The number of entries ahead at the last look, as far as it showed them, and the label of the first.
     seen: (u64, Option<String>),
 }
 
@@ -81,36 +81,36 @@ impl Member {
         }
     }
 
-    /// The prefix of its key, and the number behind it.
+    /// The key without its number, and the number.
     fn key_number(&self) -> (&[u8], u32) {
         let (begins, number) = self.number;
         (&self.key[..begins], number)
     }
 
-    /// The key of its tombstone, and the mod revision that this had when the member came: all its creates compare it, however
-    /// often they are sent, and whenever they arrive (PR08).
+    /// The key of the tombstone, and the mod revision that it had when the member took it. All creates of the entry compare that revision,
+    /// however often they are sent, and whenever they arrive (PR08).
     pub(crate) fn tombstone_key(&self) -> Option<(Vec<u8>, i64)> {
         let (tombstone, session) = (self.tombstone?, self.session.key()?);
         Some((keys::tombstone(session, tombstone.number), tombstone.set_at))
     }
 
-    /// Its tombstone was set, in this revision.
+    /// Records that the tombstone was set in this revision.
     pub(super) fn mark_tombstone_set(&self, revision: i64) {
         if let Some(tombstone) = self.tombstone {
             self.session.mark_tombstone_set(tombstone, revision);
         }
     }
 
-    /// Whether it may still be in the store, as far as the clock tells.
+    /// Whether the entry may still be in the store, by the clock.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
-        // Asked first: a session that lets a member go is locked before the member.
+        // Before the member is locked: locks are taken in the order session, member.
         let kept = self.session.is_alive(now);
         let state = self.lock();
         kept && !state.ended && now < state.expires
     }
 
-    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if a leave has begun meanwhile,
-    /// which the answer knows nothing of.
+    /// Records the answer to a request that was sent at `sent` and refreshed the entry. Returns false if a leave has begun in the
+    /// meantime, which the answer does not take into account.
     pub(crate) fn refresh(&self, sent: BootTime) -> bool {
         let until = sent.max(self.session.proved()) + self.session.granted();
         let mut state = self.lock();
@@ -118,15 +118,15 @@ impl Member {
         !state.ended
     }
 
-    /// A create is being sent. It stays in doubt until its answer is taken note of. False if a leave has begun: then nothing may be
-    /// created any more. A later leave knows of this create.
+    /// Records that a create is about to be sent. It stays in doubt until its answer is recorded, and a later leave takes it into
+    /// account. Returns false if a leave has begun: then the create must not be sent.
     pub(crate) fn begin_create(&self) -> bool {
         let mut state = self.lock();
         state.unanswered_creates += u32::from(!state.ended);
         !state.ended
     }
 
-    /// A create was answered: with this create revision, behind so many, or with no place.
+    /// Records that a create was answered: with a place, which is a create revision and the number of entries ahead, or without one.
     pub(crate) fn create_answered(&self, place: Option<(i64, Option<u64>)>) {
         let mut state = self.lock();
         state.unanswered_creates -= 1;
@@ -135,53 +135,53 @@ impl Member {
         }
     }
 
-    /// Its key is going to be deleted, and its tombstone set perhaps. If that is not taken note of as answered, whether it was or not, it
-    /// stays in doubt.
-    /// False if it is known to be gone and has released its key: then nothing must be deleted any more.
+    /// Records that a delete of the key is about to be sent, perhaps with the tombstone. It stays in doubt until
+    /// [`delete_answered`](Self::delete_answered). Returns false if the entry is known to be gone and its key is released: then the
+    /// delete must not be sent.
     pub(super) fn begin_delete(&self) -> bool {
         let mut state = self.lock();
         state.unanswered_deletes += u32::from(!state.key_released);
         !state.key_released
     }
 
-    /// A delete of its key was answered. True if another one may still arrive.
+    /// Records that a delete of the key was answered. Returns whether another one may still arrive.
     pub(super) fn delete_answered(&self) -> bool {
         let mut state = self.lock();
         state.unanswered_deletes -= 1;
         state.unanswered_deletes > 0
     }
 
-    /// Lets another member have its key and its tombstone, if no delete of it can arrive any more. From then on none is sent.
+    /// Releases the key and the tombstone for other members, if no delete of the key can arrive any more. From then on none is sent.
     fn release_key(&self) -> bool {
         let mut state = self.lock();
         state.key_released = state.unanswered_deletes == 0;
         state.key_released
     }
 
-    /// Takes note that it stands in the queue: with this create revision, behind so many.
+    /// Records that the entry is in the queue, with this create revision and this number of entries ahead.
     pub(crate) fn set_position(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
         state.set_position(token, ahead);
         state.ahead
     }
 
-    /// Takes note of how many are ahead, as far as it sees, and of the label of the first.
+    /// Records the number of entries ahead, as far as the look showed them, and the label of the first.
     pub(crate) fn set_seen(&self, ahead: u64, holder: Option<String>) {
         self.lock().seen = (ahead, holder);
     }
 
-    /// What it saw last.
+    /// What the last look showed.
     pub(crate) fn seen(&self) -> (u64, Option<String>) {
         self.lock().seen.clone()
     }
 
-    /// Its create revision, if it is known to stand in the queue.
+    /// The create revision, if the entry is known to be in the queue.
     pub(crate) fn token(&self) -> Option<i64> {
         let state = self.lock();
         (state.token != 0 && !state.ended).then_some(state.token)
     }
 
-    /// Ends it. True if it was over before.
+    /// Ends the member. Returns whether its time was over before.
     pub(super) fn end(&self, now: BootTime) -> bool {
         let alive = self.session.is_alive(now);
         let mut state = self.lock();
@@ -189,7 +189,7 @@ impl Member {
         now >= state.expires || !alive
     }
 
-    /// Its place, or 0 if it was given none, where every create was answered. `None` if one may still arrive.
+    /// The place of the entry, or 0 if it got none, once every create was answered. `None` if a create may still arrive.
     pub(super) fn certain_revision(&self) -> Option<i64> {
         let state = self.lock();
         (state.unanswered_creates == 0).then_some(state.token)
@@ -249,7 +249,7 @@ mod tests {
         Duration::from_secs(s)
     }
 
-    /// Under a lease of 12 s.
+    /// A member under a lease of 12 s.
     fn member() -> (Arc<Session>, Member) {
         let session = Arc::new(Session::new(1, s(12), START, Some((b"s".to_vec(), 7))));
         let name = LockName::new("job").unwrap();
@@ -258,7 +258,7 @@ mod tests {
         (session, member)
     }
 
-    /// PR08, PR09: the keeper left for one whose runtime had stalled, and it goes on as if nothing had happened.
+    /// PR08, PR09: the keeper left for a member whose runtime had stalled, and then the runtime goes on as if nothing had happened.
     #[test]
     fn a_member_that_was_left_for_creates_nothing_and_does_not_come_back() {
         let (_session, member) = member();

@@ -1,8 +1,8 @@
 //! [`Sessions`]: the leases that keep our entries alive, and the entries under each.
 //!
-//! One lease for each ttl, shared by the entries of a [pool](lock_core::session_pool) and kept alive on the keeper. An entry
-//! whose lease is not to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared
-//! lease keeps alive beyond its time is taken away here: see [`task`].
+//! There is one lease for each ttl, shared by the entries of a [pool](lock_core::session_pool) and kept alive on the keeper. An
+//! entry that must not be renewed has a lease of its own, which only its own verbs keep alive. Entries that a shared lease keeps
+//! alive beyond their own time are removed: see [`task`].
 
 mod leave;
 mod member;
@@ -34,7 +34,7 @@ impl Sessions {
         Self(Pool::new(client, prefix, observer))
     }
 
-    /// The member that an entry becomes, where nothing has to be asked for that: there is a slot under a shared lease.
+    /// Makes an entry a member, if that needs no request because a shared lease has a free slot.
     pub(crate) fn reserve(&self, entry: &Entry) -> Option<Arc<Member>> {
         if !entry.renew {
             return None;
@@ -42,8 +42,8 @@ impl Sessions {
         self.0.sessions.try_join(entry.id, class(entry.ttl), 0, |session| self.new_member(entry, session))
     }
 
-    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died, with
-    /// another one it would be another entry (PR26), or if it left for good.
+    /// The member of an entry, which is made if there is none. From here on the entry has a dead-man's timer. `None` if the entry's session
+    /// has ended, because with another session it would be another entry (PR26), or if the entry has left.
     pub(crate) async fn join(&self, entry: &Entry) -> Result<Option<Arc<Member>>, Failure> {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
@@ -60,22 +60,22 @@ impl Sessions {
         Member::new(entry, Keys::new(&self.0.prefix, &entry.name), session, self.0.keeper.now())
     }
 
-    /// The member that an entry is.
+    /// The member of an entry.
     pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
         self.0.sessions.find(entry)
     }
 
-    /// Takes note that a member is not in the store. If a create may still be in flight, the leave that follows handles it.
+    /// Records that a member is not in the store. If a create may still be in flight, the leave that follows handles it.
     pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
         if member.certain_revision().is_some() {
             self.0.forget(member);
         }
     }
 
-    /// Makes sure that a member that is not in the store does not come later: no leave follows for one that only tried, or was refused.
+    /// Makes sure that a member that is not in the store is not created later: no leave follows for an entry that only tried, or was refused.
     ///
     /// # Errors
-    /// If it is not known to be done.
+    /// If it is unknown whether this was done.
     pub(crate) async fn keep_out(&self, member: &Arc<Member>) -> Result<(), Failure> {
         if member.certain_revision().is_some() {
             self.0.forget(member);
@@ -85,19 +85,19 @@ impl Sessions {
         Ok(())
     }
 
-    /// An entry was told that it is gone, and may never be heard of again. An entry with a lease of its own has no task that looks
-    /// after it: what is left of it goes with the lease.
+    /// Records that an entry was told that it is gone, after which no leave may follow. An entry with a lease of its own has no task that
+    /// cleans up behind it, so its member is forgotten here, and its lease is revoked with whatever is still under it.
     pub(crate) fn mark_told_gone(&self, entry: EntryId) {
         if let Some(member) = self.find(entry).filter(|member| member.session.is_private()) {
             self.0.forget(&member);
         }
     }
 
-    /// Takes an entry out of the store. True if it was there. One that is no member never was there by us, or is known to
-    /// have gone.
+    /// Removes an entry from the store. Returns whether it was there. An entry without a member was never put there by us, or is known to
+    /// be gone.
     ///
     /// # Errors
-    /// If it is not known to be done.
+    /// If it is unknown whether this was done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
         if in_doubt {
             self.0.sessions.add_tombstone(entry.id, entry.ttl);
@@ -108,16 +108,16 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that nobody has a slot in, and waits until nothing is left of them, nor of any other lease that is over.
+    /// Ends the sessions in which no slot is used, and waits until their leases, and all other leases that have ended, are gone.
     pub(crate) async fn give_back(&self) {
         self.0.sessions.until_opened().await;
         task::end_idle(&self.0);
         let mut revoking = self.0.revoking.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as `self`.
         let _ = revoking.wait_for(|leases| *leases == 0).await;
     }
 
-    /// Whether an entry left for good while a create of it was in doubt.
+    /// Whether an entry has left while a create of it was in doubt.
     pub(crate) fn has_tombstone(&self, entry: EntryId) -> bool {
         self.0.sessions.has_tombstone(entry)
     }

@@ -1,8 +1,8 @@
-//! [`Numbers`]: small numbers, each given to one at a time.
+//! [`Numbers`]: small numbers, each of which has at most one user at a time.
 
 use std::collections::BTreeSet;
 
-/// The numbers that are taken. The smallest that is free is given next, so that few keys are used over and over.
+/// The numbers in use. The smallest free number is given next, so that few keys are used over and over.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     /// Every number from here on is free.
@@ -18,7 +18,7 @@ impl Numbers {
         })
     }
 
-    /// True if all are free now.
+    /// Returns whether all numbers are free now.
     pub(super) fn give_back(&mut self, number: u32) -> bool {
         self.free.insert(number);
         self.free.len() == self.next as usize

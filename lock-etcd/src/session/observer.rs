@@ -1,4 +1,4 @@
-//! [`SessionObserver`]: who is told of sessions.
+//! [`SessionObserver`]: learns when sessions begin and end.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use lock_core::EntryId;
 
 use super::session::Session;
 
-/// Told when shared sessions begin and end.
+/// Called when shared sessions begin and end.
 pub(crate) trait SessionObserver: Send + Sync {
     /// A session was opened.
     fn opened(&self, session: &Arc<Session>);
 
-    /// A session is over, and with it these entries, which it kept alive.
+    /// A session has ended, and with it these entries, which it kept alive.
     fn ended(&self, session: &Session, entries: &[EntryId]);
 }

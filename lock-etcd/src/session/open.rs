@@ -1,4 +1,4 @@
-//! Opening a session.
+//! Opens sessions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,10 +26,10 @@ pub(super) async fn open_private(pool: &Pool, ttl: Duration) -> Result<Arc<Sessi
     open(pool, class(ttl), false).await.map(Arc::new)
 }
 
-/// Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as the entry goes.
+/// If this fails, no entry was created in any queue, so the failure is *unsent* for the entry.
 async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failure> {
     let lease = fresh_lease();
-    // Should the answer be lost, or nobody wait for it any more, there is a lease that nobody uses.
+    // If the answer is lost, or the caller is dropped, there may be a lease that nothing uses.
     let mut unused = UnusedLease { pool, lease: Some(lease), late: true };
     let sent = grant(pool, lease, ttl).await;
     unused.late = sent.unanswered;
@@ -49,7 +49,7 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
     let mut session = Session::new(lease, granted, proved, key);
     session.late_grant = unused.late.then(|| pool.keeper.now() + REVOKE_FOR);
     if !session.is_alive(pool.keeper.now()) {
-        // Every entry under it would be gone at once, again and again.
+        // Entries under this lease would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
         return Err(Failure::new(Kind::TimedOut, message).at(&pool.client.cluster().config).unsent());
     }
@@ -62,7 +62,7 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
 
 async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Outcome<(Duration, BootTime)> {
     let proved = pool.keeper.now();
-    // A day at the most.
+    // At most a day.
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
     let sent = pool.client.send(|channel| {
         let mut leases = channel.lease.clone();
@@ -73,7 +73,7 @@ async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Outcome<(Duration, Boo
     Outcome { answer, unanswered }
 }
 
-/// For how long it was granted.
+/// The time for which the lease was granted.
 async fn granted(
     pool: &Pool,
     lease: i64,
@@ -81,7 +81,7 @@ async fn granted(
 ) -> Result<Duration, Failure> {
     let seconds = match answer {
         Ok(granted) => granted.ttl(),
-        // The request was sent again, or arrived twice: one of them did it, after the first was sent.
+        // The request arrived twice. One of the two was carried out, after the first was sent.
         Err(failure) if failure.cause() == Cause::LeaseExists => {
             let asked = pool.client.call(|channel| {
                 let mut leases = channel.lease.clone();
@@ -91,7 +91,7 @@ async fn granted(
         }
         Err(failure) => return Err(failure),
     };
-    // What it gives is never shorter; should it be, that is what counts.
+    // etcd never grants less than requested. If it did, the granted time would count.
     if let Ok(seconds @ 1..) = u64::try_from(seconds) {
         return Ok(Duration::from_secs(seconds));
     }
@@ -99,17 +99,17 @@ async fn granted(
     Err(failure.at(&pool.client.cluster().config))
 }
 
-/// 63 random bits: a lease that is ours alone, and known before it is asked for.
+/// 63 random bits: the id of a lease that no other client uses, known before the grant.
 fn fresh_lease() -> i64 {
-    // 0 would let the server choose.
+    // With 0, the server would choose the id.
     i64::try_from(SystemEntropy.bits() >> 65).unwrap_or(1).max(1)
 }
 
-/// Gives back a lease that may have been granted, when it is dropped.
+/// On drop, revokes a lease that may have been granted.
 struct UnusedLease<'a> {
     pool: &'a Pool,
     lease: Option<i64>,
-    /// A grant may still be carried out.
+    /// Whether a grant may still be carried out.
     late: bool,
 }
 

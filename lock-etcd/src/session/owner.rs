@@ -1,4 +1,4 @@
-//! What the pool needs to open sessions and to remove entries.
+//! Lets the session pool open sessions and remove entries.
 
 use std::{sync::Arc, time::Duration};
 

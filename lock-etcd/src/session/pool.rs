@@ -14,16 +14,16 @@ use tokio::sync::watch;
 use super::{member::Member, observer::SessionObserver, reap::reap, session::Session};
 use crate::{client::Client, error::Failure};
 
-/// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
-/// some versions are slower for ever after 10 000 (E6, E13). Keys need no budget of bytes: a revoke names only the lease.
+/// How many entries share a lease: all writes of a cluster wait while a lease with its keys is revoked, and
+/// some versions stay slower for ever after 10 000 (E6, E13). Keys need no limit in bytes, because a revoke names only the lease.
 const CAPACITY: Capacity = Capacity { slots: 1_000, bytes: usize::MAX };
 
-/// What the keeper's tasks share with their owner.
+/// The state that the keeper's tasks share with their owner.
 ///
 /// ### To ensure correctness
 /// Locks are taken in one order: the registry of the sessions, then a member or a session. None is held over an `await`.
 pub(super) struct Pool {
-    /// For tasks that end with it.
+    /// For tasks that end when the pool is dropped.
     this: Weak<Self>,
     pub(super) client: Client,
     pub(super) keeper: Keeper,
@@ -31,7 +31,7 @@ pub(super) struct Pool {
     pub(super) observer: Arc<dyn SessionObserver>,
     /// The shared sessions. Their class is their ttl in whole seconds.
     pub(super) sessions: SessionPool<Self>,
-    /// How many leases are being revoked.
+    /// The number of leases that are being revoked.
     pub(super) revoking: watch::Sender<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Pool {
         })
     }
 
-    /// A member is not in the store any more, and nothing creates it.
+    /// Forgets a member that is not in the store any more, and that no request can create.
     pub(super) fn forget(&self, member: &Arc<Member>) {
         self.sessions.forget(member);
         if member.session.is_private() && !member.session.has_ended() {
@@ -63,7 +63,7 @@ impl Pool {
         }
     }
 
-    /// Revokes a lease that is over until that is confirmed. `late`: until when a grant of it may be carried out.
+    /// Revokes a lease that has ended until that is confirmed. `late`: until when a grant of it may be carried out.
     pub(super) fn reap(&self, lease: i64, late: Option<BootTime>, then: impl FnOnce(&Self) + Send + 'static) {
         reap(&self.client, &self.revoking, Weak::clone(&self.this), (lease, late), then);
     }

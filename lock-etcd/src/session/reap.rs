@@ -1,4 +1,4 @@
-//! [`reap`]: leases that are over are revoked until that is confirmed.
+//! [`reap`]: revokes leases that have ended until that is confirmed.
 
 use std::{sync::Weak, time::Duration};
 
@@ -10,13 +10,14 @@ use crate::client::Client;
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
-/// So long after its owner is gone a lease is tried to be revoked, which ends by itself then: most outages are shorter. So long a
-/// grant that was not answered may still be carried out.
+/// How long attempts to revoke a lease continue after its owner is gone. Most outages are shorter; after that, the lease expires by itself.
+/// Also how long a grant that was not answered may still be carried out.
 pub(super) const REVOKE_FOR: Duration = Duration::from_secs(60);
 
-/// Revokes a lease on the keeper until that is confirmed, and then tells its owner. `late`: until when a grant of it may be carried out.
+/// Revokes a lease on the keeper until that is confirmed, and then calls `then` with its owner. `late`: until when a grant of the lease may
+/// be carried out.
 ///
-/// The task does not need the owner: a process may end as soon as it has dropped that and these tasks are done.
+/// The task does not keep the owner alive: a process may end once it has dropped the owner and these tasks are done.
 pub(super) fn reap<O: Send + Sync + 'static>(
     client: &Client,
     revoking: &watch::Sender<usize>,
@@ -43,7 +44,7 @@ pub(super) fn reap<O: Send + Sync + 'static>(
             then(&owner);
         }
         drop(revoking);
-        // A grant that comes behind the revoke makes the lease anew. Nobody waits for it: mostly there is none.
+        // A grant that arrives after the revoke creates the lease again. Callers do not wait for this, because such a grant is rare.
         let mut rounds = 0;
         while late.is_some_and(|late| keeper.now() < late) {
             rounds += 1;

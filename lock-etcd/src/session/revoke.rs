@@ -1,11 +1,11 @@
-//! [`revoke`]: the end of a lease.
+//! [`revoke`]: ends a lease.
 
 use crate::{
     client::Client,
     error::{Cause, Failure},
 };
 
-/// Revokes a lease. That it is gone already is as good.
+/// Revokes a lease. Succeeds also if the lease is gone already.
 pub(super) async fn revoke(client: &Client, lease: i64) -> Result<(), Failure> {
     let revoked = client.call(|channel| {
         let mut leases = channel.lease.clone();

@@ -1,4 +1,4 @@
-//! [`Session`]: one lease, and until when it may be relied on.
+//! [`Session`]: one lease, and until when it is proved alive.
 
 use std::{
     collections::HashMap,
@@ -23,23 +23,23 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// One lease, and what its members have of it, one at a time: keys and tombstones.
+/// One lease, and the keys and tombstones that its members use, each by one member at a time.
 ///
 /// ### To ensure correctness
-/// It may be relied on only from the *sending* of its last answered proof, a grant or a keep-alive (PR01, b01): that a
-/// transaction went through is none. Once the time that this gives is over it is never kept alive again (PR26).
+/// The time for which the session is valid counts from the *sending* of its last answered proof, a grant or a keep-alive (PR01, b01). A
+/// transaction that succeeded is no proof. Once that time is over, the session is never kept alive again (PR26).
 #[derive(Debug)]
 pub(crate) struct Session {
     lease: i64,
     granted: Duration,
-    /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
+    /// If a grant was not answered, it may be carried out until this time, and would create the lease again after a revoke.
     pub(super) late_grant: Option<BootTime>,
-    /// Its key, which goes with the lease. Those of its tombstones begin with it. `None` for a lease of one entry, which has none: to
-    /// revoke it does the same.
+    /// The key of the session, which is deleted with the lease. The keys of its tombstones begin with it. `None` for the lease of a single
+    /// entry, which has no tombstones: revoking the lease has the same effect.
     key: Option<Vec<u8>>,
-    /// The revision in which the key was put, or was there already.
+    /// The revision in which the key was put, or already existed.
     opened: i64,
-    /// Something suggests that it may be over: it is asked at once.
+    /// Whether there is a sign that the session may be over. Then it is checked at once.
     doubted: AtomicBool,
     doubts: Notify,
     ended: Notify,
@@ -51,7 +51,7 @@ struct State {
     proved: BootTime,
     dead: bool,
     tombstones: Tombstones,
-    /// Which numbers at the end of keys are taken, for each lock and claim.
+    /// The numbers at the end of keys that are in use, for each lock and claim.
     key_numbers: HashMap<Vec<u8>, Numbers>,
 }
 
@@ -76,7 +76,7 @@ impl Session {
         self.lease
     }
 
-    /// The ttl that etcd gave.
+    /// The ttl that etcd granted.
     pub(crate) fn granted(&self) -> Duration {
         self.granted
     }
@@ -89,7 +89,7 @@ impl Session {
         self.key.as_deref()
     }
 
-    /// When its last answered proof was sent.
+    /// When the last answered proof was sent.
     pub(crate) fn proved(&self) -> BootTime {
         self.lock().proved
     }
@@ -104,7 +104,7 @@ impl Session {
         !state.dead && now < self.deadline(&state)
     }
 
-    /// Makes sure that its last proof is no older than `age`: asks for a new one if it is.
+    /// Makes sure that the last proof is no older than `age`: asks for a new one if it is.
     pub(crate) async fn prove(&self, client: &Client, age: Duration) -> Result<(), Failure> {
         let limit = client.cluster().config.server.command_timeout;
         if client.keeper().now().since(self.proved()) <= age {
@@ -114,8 +114,8 @@ impl Session {
         }
     }
 
-    /// Asks for a proof: a keep-alive, on a stream of its own. A stream that stays open would have to be watched: it can
-    /// take requests and be dead (E1).
+    /// Asks for a proof: a keep-alive, on a stream of its own. A stream that stays open would have to be monitored: it can
+    /// accept requests and be dead (E1).
     pub(super) async fn keep_alive(&self, client: &Client, limit: Duration) -> Result<(), Failure> {
         let sent = client.keeper().now();
         if !self.is_alive(sent) {
@@ -131,7 +131,7 @@ impl Session {
             Ok(_) => {
                 let now = client.keeper().now();
                 let mut state = self.lock();
-                // An answer that comes after the end does not bring it back: others were told that it is over.
+                // An answer that comes after the end does not revive the session, because other tasks already know that it has ended.
                 state.dead |= now >= self.deadline(&state);
                 state.proved = state.proved.max(sent);
                 Ok(())
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Has the keeper ask at once whether the lease is there.
+    /// Makes the keeper check at once whether the lease exists.
     pub(crate) fn mark_doubtful(&self) {
         self.doubted.store(true, Ordering::Release);
         self.doubts.notify_one();
@@ -159,35 +159,35 @@ impl Session {
         self.doubts.notified().await;
     }
 
-    /// Ends it: nothing may rely on it any more. The keeper does the rest at once.
+    /// Ends the session: nothing may rely on it any more. The keeper does the rest at once.
     pub(crate) fn end(&self) {
         self.lock().dead = true;
         self.ended.notify_one();
     }
 
-    /// Ready when it was [ended](Self::end), also before the call.
+    /// Waits until the session is [ended](Self::end). Returns at once if it was ended before the call.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Whether it is known to be over.
+    /// Whether the session is known to have ended.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().dead
     }
 
-    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes our keys.
+    /// Whether a delete of the session's key in this revision ends the session: the lease was revoked, or another client deletes our keys.
     pub(crate) fn ends_with_its_key(&self, revision: i64) -> bool {
         revision > self.opened
     }
 
-    /// Its key, and a revision in which that was there, for as long as a grant of the lease may still arrive. Behind its end that
-    /// would make it anew: what is created under it then needs more than a lease.
+    /// The session's key, and a revision in which it existed, as long as a grant of the lease may still arrive. A grant that arrives after
+    /// the end would create the lease again, so until then creates have to check the session's key, too.
     pub(crate) fn key_guard(&self, now: BootTime) -> Option<(&[u8], i64)> {
         let key = self.key.as_deref().filter(|_| self.late_grant.is_some_and(|late| now < late))?;
         Some((key, self.opened))
     }
 
-    /// A number for a key with this prefix, and a tombstone, which no other member has. A lease of one entry has no tombstones.
+    /// Takes a number for a key with this prefix, and a tombstone, which no other member has. The lease of a single entry has no tombstones.
     pub(super) fn take_key(&self, prefix: &[u8]) -> (u32, Option<Tombstone>) {
         let mut state = self.lock();
         let number = match state.key_numbers.get_mut(prefix) {
@@ -198,7 +198,7 @@ impl Session {
         (number, tombstone)
     }
 
-    /// Another member may have this number and this tombstone.
+    /// Makes this number and this tombstone available to other members.
     pub(super) fn give_back_key(&self, prefix: &[u8], number: u32, tombstone: Option<Tombstone>) {
         let mut state = self.lock();
         if let Some(tombstone) = tombstone {
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// A tombstone of it was set, in this revision.
+    /// Records that a tombstone of this session was set in this revision.
     pub(super) fn mark_tombstone_set(&self, tombstone: Tombstone, revision: i64) {
         self.lock().tombstones.mark_set(tombstone, revision);
     }

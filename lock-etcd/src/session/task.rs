@@ -1,7 +1,7 @@
-//! [`SessionTask`]: what the keeper does for a session.
+//! [`SessionTask`]: the keeper's task for a session.
 //!
-//! It keeps the lease alive at a third of its ttl. And because a shared lease keeps everything under it alive, it takes
-//! away what should be dead (PR09): members whose own time is over, and keys that nobody knows.
+//! It keeps the lease alive, every third of its ttl. And because a shared lease keeps everything under it alive, it removes
+//! what should have ended (PR09): members whose own time is over, and keys that no member has.
 
 use std::{
     collections::HashSet,
@@ -15,23 +15,23 @@ use lock_core::{BootTime, excerpt, session_pool::sweep};
 use super::{leave::delete, pool::Pool, session::Session};
 use crate::keys;
 
-/// How often members are looked at whose time may be over.
+/// How often members are checked for whether their time is over.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How often the keys under a lease are compared with its members: at each third proof.
+/// The keys under a lease are compared with its members at every third proof.
 const INSPECT: u32 = 3;
 
 /// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
+/// Keeps a session alive, on the keeper, until it has ended or no member needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, class: Duration) {
     let weak = Arc::downgrade(pool);
     let due = session.proved() + session.granted() / 3;
     let mut task = SessionTask { due, proofs: 0, session: Arc::clone(&session) };
     pool.keeper.spawn(async move {
         tokio::select! {
-            // At once, whatever is in flight: its members are told.
+            // At once, even with a request in flight: its members are notified.
             () = session.ended() => {}
             () = task.run(&weak) => {}
         }
@@ -43,13 +43,13 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, class: Duration) {
 
 struct SessionTask {
     session: Arc<Session>,
-    /// When the next proof is to be asked for.
+    /// When the next proof is due.
     due: BootTime,
     proofs: u32,
 }
 
 impl SessionTask {
-    /// Until the session is over.
+    /// Runs until the session is over.
     async fn run(&mut self, pool: &Weak<Pool>) {
         while let Some(next) = self.round(pool).await {
             tokio::select! {
@@ -59,9 +59,9 @@ impl SessionTask {
         }
     }
 
-    /// Does what is due. What to wait for then, or `None` if the session is over.
+    /// Does what is due. Returns how long to wait then, or `None` if the session is over.
     async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
-        // The drop of the pool gives its leases back.
+        // Dropping the pool revokes its leases.
         let pool = pool.upgrade()?;
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
@@ -83,7 +83,7 @@ impl SessionTask {
 
     async fn prove(&mut self, pool: &Arc<Pool>) {
         let session = &self.session;
-        // So that several tries fit between the first and the deadline.
+        // So that several attempts fit between the first one and the deadline.
         let limit = (session.granted() / 6).min(pool.client.cluster().config.server.command_timeout);
         match session.keep_alive(&pool.client, limit).await {
             Ok(()) => {
@@ -105,7 +105,7 @@ impl SessionTask {
     }
 }
 
-/// A session has ended: it is found no more, the entries that it kept alive are told, and its lease is revoked. Once.
+/// Handles the end of a session, once: removes it from the pool, notifies the entries that it kept alive, and revokes its lease.
 fn finish(pool: &Pool, session: &Arc<Session>, class: Duration) {
     if !pool.sessions.remove(session, class) {
         return;
@@ -114,7 +114,7 @@ fn finish(pool: &Pool, session: &Arc<Session>, class: Duration) {
     let entries: Vec<_> = pool.sessions.members_of(session).iter().map(|member| member.entry.id).collect();
     pool.observer.ended(session, &entries);
     let reaped = Arc::clone(session);
-    // What stands under it must not live on.
+    // The keys under the lease must not live on.
     pool.reap(session.lease(), session.late_grant, move |pool| {
         for member in pool.sessions.members_of(&reaped) {
             pool.forget(&member);
@@ -122,7 +122,7 @@ fn finish(pool: &Pool, session: &Arc<Session>, class: Duration) {
     });
 }
 
-/// Ends the sessions that nobody has a slot in.
+/// Ends the sessions in which no slot is used.
 pub(super) fn end_idle(pool: &Pool) {
     for (session, class) in pool.sessions.close_idle() {
         finish(pool, &session, class);
@@ -138,7 +138,7 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
     let Ok(answer) = asked.await else { return };
     let revision = answer.header().map_or(0, ResponseHeader::revision);
-    // Only now: an entry that came meanwhile was a member before its key was there.
+    // Only now, after the read: an entry that came in between was a member before its key existed.
     let members = pool.sessions.members_of(session);
     let known: HashSet<_> = members.iter().map(|member| member.key.as_slice()).collect();
     for key in answer.keys() {
@@ -149,7 +149,7 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         pool.client.warn("nobody knows", move |times| {
             tracing::warn!(key = %shown, times, "an entry that nobody knows is deleted");
         });
-        // Not one that has the key since. What fails is found again at the next inspection.
+        // Deletes only this life of the key. If it fails, the next inspection finds the key again.
         drop(delete(&pool.client, key, CompareOp::Less, revision + 1).await);
     }
 }

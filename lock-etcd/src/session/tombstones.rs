@@ -1,23 +1,23 @@
-//! [`Tombstones`]: behind which nothing is created any more that was sent before.
+//! [`Tombstones`]: once a tombstone is set, creates that were sent before have no effect.
 
 use std::collections::HashMap;
 
 use super::numbers::Numbers;
 
-/// The tombstone by which a member comes: which of its session's, and as it was then.
+/// The tombstone that a member takes: its number in the session, and its state when the member took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tombstone {
     pub(super) number: u32,
-    /// The mod revision of its key. 0 if it was never set.
+    /// The mod revision of its key; 0 if it was never set.
     pub(super) set_at: i64,
 }
 
-/// The tombstones of a session. Each belongs to one member at a time, and the next one finds it as the last one left it. So there are
-/// no more than there were members at once.
+/// The tombstones of a session. Each belongs to one member at a time, and the next member finds it as the last one left it. So there are
+/// no more tombstones than there were members at once.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     numbers: Numbers,
-    /// In which revision, for those that were set.
+    /// The revision of each tombstone that was set.
     set_at: HashMap<u32, i64>,
 }
 
@@ -31,7 +31,7 @@ impl Tombstones {
         self.numbers.give_back(tombstone.number);
     }
 
-    /// One was set, in this revision. An answer may come behind that of a later one.
+    /// Records that a tombstone was set in this revision. Answers may come in another order than their revisions.
     pub(super) fn mark_set(&mut self, tombstone: Tombstone, revision: i64) {
         let set_at = self.set_at.entry(tombstone.number).or_default();
         *set_at = (*set_at).max(revision);

@@ -1,4 +1,4 @@
-//! [`is_kept`]: whether a lock is kept through an outage, as long as that of the store itself was not too long.
+//! [`is_kept`]: checks that a lock is kept through an outage, unless the store itself was away for too long.
 
 use std::{
     panic::Location,
@@ -11,19 +11,19 @@ use lock_core::Guard;
 use super::{Client, LATE};
 use crate::server::{Cluster, Witness};
 
-/// For leases that have to outlast an election, which takes a second: a witness tells how long it took.
+/// The ttl of leases that have to outlast an election, which takes a second. A witness measures how long it took.
 pub(crate) const KEPT: Duration = Duration::from_secs(12);
 
-/// Looks whether anybody else can be granted a lock while it is held.
+/// Checks that no other client is granted a lock while it is held.
 pub(crate) async fn assert_alone(guard: &Guard, other: &Client) {
     rival(guard, other).tries_enough().await;
 }
 
-/// What became of a lock in trouble: it was kept, or the cluster took no writes for so long that it could not be.
+/// The outcome for a lock in an outage: it was kept, or the cluster took no writes for so long that it could not be.
 pub(crate) type Kept = Result<(), Duration>;
 
-/// Looks whether a guard is still held, and whether anybody else can be, until its lease was extended by a cluster that takes
-/// writes again.
+/// Checks that a guard is still held, and that no other client is granted its lock, until a cluster that takes writes again has extended
+/// its lease.
 pub(crate) async fn is_kept(guard: &Guard, other: &Client, witness: &Witness) -> Kept {
     let deadline = || Instant::now() + guard.remaining();
     let (before, mut rival) = (deadline(), rival(guard, other));
@@ -39,14 +39,14 @@ pub(crate) async fn is_kept(guard: &Guard, other: &Client, witness: &Witness) ->
     if guard.is_held() {
         return Ok(());
     }
-    // A lease is extended when a third of it is over, and a try that fails is repeated soon: the rest is for the outage.
+    // A lease is extended when a third of it is over, and a failed attempt is repeated soon: the rest of the lease is for the outage.
     let outage = witness.longest_outage();
     assert!(outage >= KEPT / 2, "lost, though no write waited for more than {outage:?}: {:?}", guard.state());
     Err(outage)
 }
 
-/// Tries once more on another cluster if the first took no writes for longer than a lease lasts: that shows nothing of locks. The first
-/// outage is written down as an excuse, under the place of the call; nothing excuses a second one.
+/// Runs a case again on another cluster if the first took no writes for longer than a lease lasts, because that shows nothing about locks.
+/// The first outage is recorded as an excuse, with the place of the call. Nothing excuses a second one.
 #[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
 #[track_caller]
 pub(crate) fn on_a_cluster(case: impl AsyncFn(&Cluster) -> Kept) -> impl Future<Output = ()> {
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Each time with what comes next: what came of it, how often it ran, and what was excused.
+    /// Runs a case that has these outcomes one after another. Returns its result, how often it ran, and the excused outages.
     #[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
     async fn runs(outcomes: &[Kept]) -> (Kept, usize, Vec<Duration>) {
         let (runs, excuses) = (Cell::new(0), RefCell::<Vec<Duration>>::default());

@@ -1,4 +1,4 @@
-//! What the tests of one crate share: clients that are processes of their own in all but name.
+//! Shared by the tests of this crate: clients that are as independent as separate processes.
 #![allow(dead_code, reason = "each of the test programs uses a part")]
 
 pub(crate) mod kept;
@@ -13,8 +13,8 @@ use lock_core::{
 use lock_etcd::{Etcd, EtcdConfig};
 use tokio::task::JoinHandle;
 
-/// So late, and no later, comes what has to come by itself, on a machine that is busy with other things: the one cap on lateness.
-/// Nothing here asks again by itself before that, unless a test says so: see [`options`] and [`told`].
+/// How long an expected event may take on a machine that is busy with other things: the one limit for lateness.
+/// No client looks again by itself before that, unless a test says so: see [`options`] and [`told`].
 pub(crate) const LATE: Duration = Duration::from_secs(20);
 
 /// Longer than any test lasts.
@@ -43,17 +43,17 @@ impl Client {
         self.locks.mutex(name).expect("tests use good names")
     }
 
-    /// Takes a lock that nobody else has.
+    /// Takes a free lock.
     pub(crate) async fn take(&self, name: &str, options: &AcquireOptions) -> Guard {
         soon("a lock that is free", self.mutex(name).acquire_with(options)).await.unwrap()
     }
 
-    /// Who stands in the queue.
+    /// The entries in the queue.
     pub(crate) async fn queue(&self, name: &str) -> Vec<QueueRow> {
         self.mutex(name).queue().await.unwrap()
     }
 
-    /// Waits in a task of its own, and returns when that is seen in the queue as entry number `len`.
+    /// Acquires the lock in a task of its own, and returns when its entry is in the queue as number `len`.
     pub(crate) async fn waiting(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl Client {
         task
     }
 
-    /// Waits until so many stand in a queue.
+    /// Waits until a queue has `len` entries.
     pub(crate) async fn await_queue(&self, name: &str, len: usize) {
         let lock = self.mutex(name);
         let what = format!("{len} entries in the queue of `{name}`");
@@ -74,26 +74,26 @@ impl Client {
             .await;
     }
 
-    /// Checks that nobody stands in a queue, and that the lock can be taken.
+    /// Checks that a queue is empty, and that the lock can be taken.
     pub(crate) async fn assert_free(&self, name: &str) {
         self.await_queue(name, 0).await;
         let guard = self.take(name, &options()).await;
         guard.release().await.unwrap();
     }
 
-    /// Ends it as a crash would.
+    /// Ends the client as a crash would.
     pub(crate) fn crash(self) {
         self.keeper.stop();
     }
 }
 
-/// Leases that outlast a stall of the machine, and a `wait` that ends in an error before the test as a whole hangs.
+/// Leases that outlast a stall of the machine, and a `wait` that ends with an error before the whole test hangs.
 pub(crate) fn options() -> AcquireOptions {
     AcquireOptions::new().ttl(Duration::from_secs(30)).wait(Duration::from_secs(120))
 }
 
-/// The same with a lease that outlasts the test, for waiters who do not look again of themselves meanwhile: who goes on was
-/// told.
+/// The same with a lease that outlasts the test, for waiters that do not look again by themselves: a waiter that continues has got
+/// a hint.
 pub(crate) fn told() -> AcquireOptions {
     options().ttl(HOUR).look_again(HOUR, HOUR)
 }
@@ -102,12 +102,12 @@ pub(crate) fn name(name: &str) -> LockName {
     LockName::new(name).expect("tests use good names")
 }
 
-/// Waits for what has to come by itself.
+/// Waits for a future that has to complete by itself.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     audit::within(what, LATE, future).await
 }
 
-/// What sort of trouble the store was in, as an error says it.
+/// The kind of the store's failure in an error.
 pub(crate) fn kind(error: &Error) -> &BackendErrorKind {
     let Error::Backend { source, .. } = error else { panic!("not an error of the store: {error:?}") };
     source.kind()

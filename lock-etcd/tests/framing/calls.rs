@@ -1,4 +1,4 @@
-//! [`Call`]: one call of a client, passed on.
+//! [`Call`]: forwards one call of a client.
 
 use std::{collections::VecDeque, io, sync::Arc};
 
@@ -14,14 +14,14 @@ use tokio::sync::Mutex;
 
 use super::messages::{has_events, take_message};
 
-/// What a call is, by its path.
+/// The kind of a call, which follows from its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One request, one answer, and its trailers.
+    /// One request, and one answer with its trailers.
     Unary,
-    /// A stream each of whose messages has an answer of its own.
+    /// A stream in which each message has its own answer.
     Paired,
-    /// A stream, which goes through as it comes.
+    /// A stream that is forwarded as it comes.
     Stream,
 }
 
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Where a call goes, and goes again.
+/// The connections on which a call is sent, and sent again.
 pub(super) struct Call {
     pub(super) first: SendRequest<Bytes>,
     pub(super) second: Option<SendRequest<Bytes>>,
@@ -76,7 +76,7 @@ impl Call {
         let answer = match ask(&self.first, &head, body.clone()).await {
             Ok(answer) => answer,
             Err(error) => {
-                // A reset of the server is one for the client.
+                // A reset by the server becomes a reset for the client.
                 error.reason().into_iter().for_each(|reason| respond.send_reset(reason));
                 return Err(error);
             }
@@ -85,12 +85,12 @@ impl Call {
         answer.give(&mut respond)
     }
 
-    /// The first answer to a request is there.
+    /// Handles the first answer to a request.
     async fn answered(&self, name: &str, head: &request::Parts, body: Bytes) -> Result<(), Error> {
         let gate = self.traffic.gate(name);
         if let Some(second) = &self.second {
             let again = async { ask(second, head, body).await.map_err(io::Error::other) };
-            // The relay says what went wrong; here it is the end of the call.
+            // The relay reports what went wrong. Here it ends the call.
             if self.traffic.double(name, again).await.is_err() {
                 return Err(h2::Reason::INTERNAL_ERROR.into());
             }
@@ -126,7 +126,7 @@ impl Call {
                 up.send_data(data, false)?;
             }
             up.send_data(Bytes::new(), true)?;
-            // The server says when it is over.
+            // The server decides when the stream is over.
             std::future::pending().await
         };
         tokio::select! {
@@ -182,7 +182,7 @@ fn end(to: &mut SendStream<Bytes>, trailers: Option<HeaderMap>) -> Result<(), Er
     }
 }
 
-/// Makes a call, and waits until its answer is there, and in full.
+/// Makes a call, and waits for its complete answer.
 async fn ask(to: &SendRequest<Bytes>, head: &request::Parts, body: Bytes) -> Result<Answer, Error> {
     let mut to = to.clone().ready().await?;
     let (response, mut sending) = to.send_request(Request::from_parts(head.clone(), ()), false)?;
@@ -192,7 +192,7 @@ async fn ask(to: &SendRequest<Bytes>, head: &request::Parts, body: Bytes) -> Res
     Ok(Answer { head, body, trailers })
 }
 
-/// All that comes, to the end.
+/// Reads a body and its trailers to the end.
 async fn read(mut body: RecvStream) -> Result<(Bytes, Option<HeaderMap>), Error> {
     let mut all = BytesMut::new();
     while let Some(data) = body.data().await {

@@ -1,17 +1,17 @@
-//! Messages of gRPC: a flag, a length, and so many bytes.
+//! Messages of gRPC: a flag, a length, and that many bytes.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The field of a watch response that events stand in.
+/// The field of a watch response that contains its events.
 const EVENTS: u64 = 11;
 
-/// Takes out the first message with its head, if it is whole.
+/// Removes and returns the first message with its head, if it is complete.
 pub(super) fn take_message(bytes: &mut BytesMut) -> Option<Bytes> {
     let len = 5 + u32::from_be_bytes(*bytes.get(1..5)?.first_chunk()?) as usize;
     (bytes.len() >= len).then(|| bytes.split_to(len).freeze())
 }
 
-/// Whether a watch response tells of something that happened, and not only that it is watched, or that nothing did.
+/// Whether a watch response contains events. Others only say that a watch was created, or that nothing has happened.
 pub(super) fn has_events(message: &[u8]) -> bool {
     let mut fields = message.get(5..).unwrap_or_default();
     while let Some(tag) = varint(&mut fields) {

@@ -1,4 +1,4 @@
-//! [`Grpc`]: requests, answers and streams on a connection to etcd. HTTP/2 ends in the relay, and begins again behind it.
+//! [`Grpc`]: requests, answers and streams on a connection to etcd. The relay is an HTTP/2 server for the client, and a client of etcd.
 
 mod calls;
 mod messages;
@@ -13,7 +13,7 @@ use tokio::{net::TcpStream, task::JoinSet};
 
 use self::calls::Call;
 
-/// What goes through: see [`Call`].
+/// The framing of etcd's protocol: see [`Call`].
 #[derive(Debug)]
 pub(crate) struct Grpc;
 
@@ -41,10 +41,10 @@ impl Framing for Grpc {
                         second: second.clone(),
                         traffic: Arc::clone(&traffic),
                     };
-                    // A call that fails is reset on both sides when it is dropped, and its caller knows.
+                    // When a failed call is dropped, it is reset on both sides, so its caller learns of the failure.
                     calls.spawn(async move { drop(call.relay(request, respond).await) });
                 }
-                // Where one of these ends, there is nothing to pass on any more.
+                // When one of these ends, there is nothing left to forward.
                 _ = driven.join_next() => return Ok(()),
                 Some(_) = calls.join_next() => {}
             }
@@ -52,7 +52,7 @@ impl Framing for Grpc {
     }
 }
 
-/// A connection of our own, which is driven as long as the set is there.
+/// A connection of the relay, which is driven as long as the set exists.
 async fn open(server: TcpStream, driven: &mut JoinSet<()>) -> io::Result<SendRequest<Bytes>> {
     let (requests, connection) = h2::client::handshake(server).await.map_err(io::Error::other)?;
     driven.spawn(async move { drop(connection.await) });

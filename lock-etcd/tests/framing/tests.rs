@@ -1,4 +1,4 @@
-//! Against a server of HTTP/2 that answers as it is told.
+//! These tests use an HTTP/2 server that answers as each test says.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 const TXN: &str = "/etcdserverpb.KV/Txn";
 const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
-/// Long enough for what must not come to have come.
+/// Long enough for an event that must not come to have come.
 const QUIET: Duration = Duration::from_millis(300);
 
 type Asked = (Request<RecvStream>, SendResponse<Bytes>);
@@ -30,7 +30,7 @@ fn message(body: &[u8]) -> Bytes {
     [&[0], &len[..], body].concat().into()
 }
 
-/// A server whose calls come out here, from whichever connection.
+/// A server. The receiver gets the calls of all its connections.
 async fn server() -> (SocketAddr, UnboundedReceiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, (sender, asked)) = (listener.local_addr().unwrap(), unbounded_channel());
@@ -45,7 +45,7 @@ async fn server() -> (SocketAddr, UnboundedReceiver<Asked>) {
 async fn take_calls(stream: TcpStream, sender: UnboundedSender<Asked>) {
     let mut calls = h2::server::handshake(stream).await.unwrap();
     while let Some(Ok(call)) = calls.accept().await {
-        // A test that is over needs no more of them.
+        // A test that is over does not receive further calls.
         let _ = sender.send(call);
     }
 }
@@ -67,7 +67,7 @@ fn trailers(status: &str) -> HeaderMap {
     trailers
 }
 
-/// Makes a unary call: its body, and its status.
+/// Makes a unary call. Returns the body and the status of the answer.
 async fn ask(client: &SendRequest<Bytes>, body: &[u8]) -> (Bytes, String) {
     let mut client = client.clone().ready().await.unwrap();
     let (response, mut sending) = client.send_request(request(TXN), false).unwrap();
@@ -104,7 +104,7 @@ async fn a_unary_call_is_answered_when_the_second_one_has_its_trailers() {
     assert_eq!(body.data().await.unwrap().unwrap(), message(b"create"));
     let mut answer = respond.send_response(Response::new(()), false).unwrap();
     answer.send_data(message(b"is there"), false).unwrap();
-    // All but its end is there.
+    // Everything except the end of the answer has come.
     tokio::time::sleep(QUIET).await;
     assert!(!caller.is_finished(), "answered before the second call was");
     assert_eq!(relay.doubled(), BTreeMap::new());
@@ -154,7 +154,7 @@ async fn a_stream_goes_on_while_answers_are_held() {
     soon("an answer at the gate", gate.reached()).await;
     assert_eq!(relay.held(), BTreeMap::from([(TXN.to_owned(), 1)]));
 
-    // In two pieces: a header, and an event.
+    // The message comes in two pieces: a header, and an event.
     let event = message(&[10, 2, 8, 1, 90, 1, 0]);
     events.send_data(event.slice(..8), false).unwrap();
     events.send_data(event.slice(8..), false).unwrap();
@@ -208,7 +208,7 @@ fn a_message_ends_where_its_length_says() {
 
 #[test]
 fn only_what_happened_is_a_hint() {
-    // A header, a number, a flag, a text; and an event behind them.
+    // A header, a number, a flag and a text, followed by an event.
     let calm = [10, 2, 8, 1, 16, 172, 2, 24, 1, 50, 2, b'n', b'o'];
     assert!(!has_events(&message(&calm)));
     assert!(has_events(&message(&[&calm[..], &[90, 0]].concat())));

@@ -1,4 +1,4 @@
-//! How values are written for the scripts.
+//! Encodes values as arguments of the scripts.
 
 use std::{fmt, time::Duration};
 

@@ -11,7 +11,7 @@ use crate::{
     request::Request,
 };
 
-/// How often a process without hints polls, however many of its entries wait.
+/// How often a process without hints polls in total, whatever the number of its waiting entries.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(super) async fn enter(
@@ -20,7 +20,7 @@ pub(super) async fn enter(
     step: Step,
     wait: WaitMode,
 ) -> Result<Standing, BackendError> {
-    // C6: an entry that may have to wait listens first.
+    // C6: an entry that may have to wait subscribes first.
     let (subscriber, hints) = match wait {
         WaitMode::Try => (redis.notifications.current(), None),
         WaitMode::Queue => {
@@ -62,7 +62,7 @@ pub(super) async fn enter(
             valid_until,
             ahead,
             holder,
-            // From now, not from when the request was sent: a look that is too early has to be repeated.
+            // Counted from now and not from when the request was sent: a look that is too early has to be repeated.
             look_again: redis.keeper.now()
                 + if unnotified { look_again.max(poll_interval(&subscriber)) } else { look_again },
             // A try never waits.
@@ -73,7 +73,7 @@ pub(super) async fn enter(
     })
 }
 
-/// How long one waiter pauses between two looks: all waiters of the subscriber together look once in [`POLL_INTERVAL`].
+/// How long one waiter pauses between two looks, so that all waiters of the subscriber together look once per [`POLL_INTERVAL`].
 fn poll_interval(subscriber: &Subscriber) -> Duration {
     POLL_INTERVAL.saturating_mul(u32::try_from(subscriber.waiters()).unwrap_or(u32::MAX))
 }

@@ -7,7 +7,7 @@ use lock_core::{BootTime, Entry, LockName, excerpt, isolate, sync::Mutex};
 /// How long a foreign key may be without expiry before that is logged: some clients set the expiry in a second command.
 const WARN_AFTER: Duration = Duration::from_secs(3);
 
-/// So many names are kept at the most; no more of them are logged.
+/// The maximum number of names kept. Keys of further names are not logged.
 const MAX_NAMES: usize = 1024;
 
 /// Foreign keys without expiry that this process waits for. Such a key may be a lock whose owner set no expiry, or no lock at all.
@@ -22,7 +22,7 @@ struct Sighting {
 }
 
 impl ForeignHolders {
-    /// A waiter has found such a key again. Logged once, when that has gone on for some time.
+    /// Records that a waiter has found such a key again. Logs each key once, after [`WARN_AFTER`].
     pub(crate) fn observe(&self, prefix: &str, entry: &Entry, now: BootTime) {
         if !self.record_sighting(entry, now) {
             return;
@@ -54,7 +54,7 @@ impl ForeignHolders {
         }
         let sighting =
             holders.entry(entry.name.clone()).or_insert(Sighting { first: now, last: now, warned: false });
-        // A waiter looks again within its ttl: nobody has waited since then.
+        // A waiter looks again within its ttl, so no waiter was left since then.
         if now.since(sighting.last) > entry.ttl {
             *sighting = Sighting { first: now, last: now, warned: false };
         }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(told, [3]);
         assert!(!foreign.record_sighting(&other, at(60)));
         assert!(foreign.record_sighting(&other, at(70)), "a waiter that looks seldom has waited, too");
-        // Nothing has waited meanwhile: it counts anew.
+        // There was no waiter in between, so the time counts anew.
         let told: Vec<_> = (600..660).filter(|&second| foreign.record_sighting(&entry, at(second))).collect();
         assert_eq!(told, [603]);
     }

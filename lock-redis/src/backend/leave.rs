@@ -10,8 +10,7 @@ use super::{
 };
 use crate::{reply, request::Request};
 
-/// How long the tombstone of an entry that left in doubt stays, at least: longer than any server is slow without its
-/// connections being given up.
+/// The minimum ttl of a tombstone. It is longer than a server can be slow before clients give up their connections to it.
 const MIN_TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 pub(super) async fn leave(redis: &Redis, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {

@@ -31,7 +31,7 @@ impl Backend for Redis {
         leave::leave(self, entry, creates).await
     }
 
-    /// There is nothing but entries, and the connections, which go with the backend.
+    /// Nothing to do: the store has only entries, and the connections close when the backend is dropped.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {

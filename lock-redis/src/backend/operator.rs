@@ -1,4 +1,4 @@
-//! What operators do: look at queues, list locks, evict entries.
+//! The operations for operators: look at queues, list locks, evict entries.
 
 use std::collections::BTreeSet;
 
@@ -24,17 +24,17 @@ const SCAN_COUNT: usize = 512;
 /// How many queues are read at the same time.
 const MAX_CONCURRENT_QUEUES: usize = 64;
 
-/// How locks are stored.
+/// The two ways in which locks are stored.
 #[derive(Clone, Copy, Debug)]
 enum StoredAs {
-    /// A string.
+    /// As a string.
     Mutexes,
-    /// A sorted set, as are the queues of all.
+    /// As a sorted set. The queues of all locks, mutexes too, are sorted sets.
     Others,
 }
 
 impl StoredAs {
-    /// The name of the type, for `TYPE`.
+    /// The type name for the `TYPE` option of `SCAN`.
     fn redis_type(self) -> &'static str {
         match self {
             Self::Mutexes => "string",
@@ -72,7 +72,7 @@ impl Operator for Redis {
         self.scan(StoredAs::Mutexes, &locks, &mut found).await?;
         self.scan(StoredAs::Others, &locks, &mut found).await?;
         if !prefix.is_empty() {
-            // Queues have keys of their own.
+            // Queues are found by their own keys.
             self.scan(StoredAs::Others, &starting_with(&keys::queue_prefix(self.prefix())), &mut found)
                 .await?;
         }
@@ -100,8 +100,8 @@ impl Operator for Redis {
 }
 
 impl Redis {
-    /// Collects the names of locks whose keys match. Most keys of a shared server are not locks: a few bytes of each value tell, and one
-    /// command reads many of them.
+    /// Collects the names of locks whose keys match. Most keys of a shared server are not locks: a few bytes of each value show that, and
+    /// one command reads the bytes of many keys.
     async fn scan(
         &self,
         stored_as: StoredAs,
@@ -114,7 +114,7 @@ impl Redis {
             scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
             let answer = self.client.command(scan.arg("TYPE").arg(stored_as.redis_type())).await?;
             let (next, keys) = reply::scan_page(&answer).ok_or_else(|| {
-                let message = format!("{} answered SCAN with something else", self.client.server());
+                let message = format!("{} sent a malformed answer to SCAN", self.client.server());
                 BackendError::new(STORE, BackendErrorKind::Protocol, message)
             })?;
             let (queues, locks): (Vec<_>, Vec<_>) =
@@ -129,7 +129,7 @@ impl Redis {
         }
     }
 
-    /// Leaves out names whose data is certainly not ours.
+    /// Removes the names whose data is certainly not ours.
     async fn perhaps_ours(
         &self,
         stored_as: StoredAs,

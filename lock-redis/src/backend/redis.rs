@@ -58,7 +58,7 @@ impl Redis {
         })
     }
 
-    /// The same, after the server has answered that it is one that can be used.
+    /// Like [`new`](Self::new), and also connects to check that the server can be used.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, the server does not answer within its time limits, refuses the

@@ -26,7 +26,7 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
         keys.extend([own.lock(), own.queue(), own.entries()]);
         args.extend([mutex_flag(entry.claim.kind()), text(entry.id), text(token), millis(entry.ttl)]);
     }
-    // Until the keeper tries again, a sixth of the ttl after its request.
+    // The keeper tries again a sixth of the ttl after its request.
     let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
     let sent = redis.keeper.now();
     match redis.client.renew(patience, leases.len(), &keys, &args).await {
@@ -38,7 +38,7 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
                 answer.map(|renewed| if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })
             })
             .collect(),
-        // The failure is the same for each.
+        // One request, so one failure for all leases.
         Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Batcher`]: verbs that are asked for while others are in flight are sent together.
+//! [`Batcher`]: sends verbs together that are requested while others are in flight.
 
 use std::{
     collections::VecDeque,
@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use super::run_script::run_script;
 use crate::{request::Request, scripts::BATCH};
 
-/// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: small batches are slower than as many
-/// commands that are written and read in one go.
+/// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: a small batch is slower than the same
+/// number of commands written and read in one go.
 const MAX_ALONE: usize = 32;
 
 /// The most verbs in one batch. The server does nothing else while it runs a batch: an eighth of a millisecond.
@@ -31,26 +31,26 @@ const MAX_VERBS: usize = 16;
 /// The most bytes of keys and arguments in a batch, unless it has only one verb.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A batch has at most one in `SHARE` of the verbs that are queued or in flight: so while the server runs one batch, this process
-/// reads the answers of another. With all of them in one batch, server and process would take turns.
+/// A batch has at most 1/`SHARE` of the verbs that are queued or in flight: so while the server runs one batch, this process reads the
+/// answers of another. With all verbs in one batch, server and process would take turns.
 const SHARE: usize = 3;
 
 /// The most batches in flight.
 const MAX_FULL_BATCHES: usize = 4;
 
-/// With so many batches in flight, the next one waits until it is full.
+/// With this many batches in flight, the next one waits until it is full.
 const MAX_BATCHES: usize = 2;
 
-/// The verbs that wait to be sent on one connection.
+/// The queue of verbs to be sent on one connection.
 ///
-/// A verb that is asked for while few are in flight is sent at once, alone, by its caller. The others wait for the task that drives
-/// the connection, which sends what has queued up as one script: see `scripts/batch.lua`.
+/// While few verbs are in flight, the caller sends its verb at once, alone. Otherwise the verb is queued for the task that drives the
+/// connection, which sends the queued verbs as one script: see `scripts/batch.lua`.
 ///
-/// A verb whose caller no longer waits is not sent. Once sent, it is like any other command: it may have been carried out, whether
-/// it was answered or not.
+/// A queued verb whose caller no longer waits is not sent. A verb that was sent is like any other command: it may have been carried out,
+/// whether it was answered or not.
 pub(super) struct Batcher {
     state: Mutex<State>,
-    /// The process that it was made in.
+    /// The process that made this batcher.
     pid: u32,
 }
 
@@ -61,11 +61,11 @@ struct State {
     batches: usize,
     /// The verbs in flight, in batches and alone.
     verbs: usize,
-    /// Wakes the task that sends, while it has nothing to do.
+    /// Wakes the sending task. Set while that task has nothing to send.
     waker: Option<Waker>,
     /// The server takes no batches: each verb is sent alone.
     unbatched: bool,
-    /// Nothing is sent any more.
+    /// The connection has ended, so no verb is sent any more.
     closed: bool,
 }
 
@@ -132,7 +132,7 @@ impl Batcher {
             }
         })
         .await;
-        // What is in flight learns from this that the connection has ended.
+        // This tells the verbs in flight that the connection has ended.
         drop(driver);
         while sending.next().await.is_some() {}
     }
@@ -143,7 +143,7 @@ impl Batcher {
         state.closed = true;
         let gone = (mem::take(&mut state.queue), state.waker.take());
         drop(state);
-        // Not locked: this wakes tasks.
+        // Outside the lock, because this wakes tasks.
         drop(gone);
     }
 
@@ -181,16 +181,14 @@ impl Batcher {
                 }
                 return;
             }
-            // Nothing was run.
+            // The script has run no verb.
             Ok(Value::SimpleString(word)) if word == "ALONE" => return send_alone(&multiplexed, batch).await,
             Ok(Value::ServerError(refusal)) if refuses_batches(&refusal) => {
                 self.state().unbatched |= refusal.code() != "NOPERM";
                 return send_alone(&multiplexed, batch).await;
             }
             Ok(Value::ServerError(refusal)) => Ok(Value::ServerError(refusal)),
-            Ok(_) => {
-                Err((ErrorKind::UnexpectedReturnType, "a batch was answered with something else").into())
-            }
+            Ok(_) => Err((ErrorKind::UnexpectedReturnType, "the answer to a batch is malformed").into()),
             Err(failure) => Err(failure),
         };
         for queued in batch {
@@ -203,7 +201,7 @@ impl Batcher {
     }
 }
 
-/// Sends each as a command of its own.
+/// Sends each verb as a command of its own.
 async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedRequest>) {
     let sent = batch.into_iter().filter(|queued| !queued.answer.is_closed()).map(|queued| {
         let mut multiplexed = multiplexed.clone();
@@ -216,8 +214,8 @@ async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedReques
     join_all(sent).await;
 }
 
-/// Whether the refusal means that nothing was run, and that the verbs may pass one by one: the keys of the batch are in several slots of a
-/// cluster, or the user may not touch one of them.
+/// Whether the refusal means that no verb was run, and that the server may accept the verbs one by one: the keys of the batch are in
+/// several slots of a cluster, or the user has no permission for one of them.
 fn refuses_batches(refusal: &ServerError) -> bool {
     matches!(refusal.code(), "NOPERM" | "CROSSSLOT" | "MOVED" | "ASK")
 }
@@ -254,13 +252,13 @@ impl State {
         batch
     }
 
-    /// The waker of the task that sends, if that has something to send.
+    /// The waker of the sending task, if a batch is due.
     fn take_waker_if_due(&mut self) -> Option<Waker> {
         if self.is_due() { self.waker.take() } else { None }
     }
 }
 
-/// Counts as in flight until it is dropped.
+/// A batch or a verb that counts as in flight until this value is dropped.
 pub(super) struct InFlight<'a> {
     batcher: &'a Batcher,
     batches: usize,

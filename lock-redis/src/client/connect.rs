@@ -13,7 +13,7 @@ use crate::{
     error::{Failure, WITH_TLS, WITHOUT_TLS},
 };
 
-/// A server that has not answered the TLS handshake by then is probed for whether it speaks TLS at all.
+/// If a server has not answered the TLS handshake after this time, a probe finds out whether it speaks TLS at all.
 const TLS_PROBE_AFTER: Duration = Duration::from_millis(100);
 
 impl Endpoint {
@@ -33,14 +33,14 @@ impl Endpoint {
         Ok(socket)
     }
 
-    /// The same, through the circuit breaker: while the server is away, all callers share one attempt.
+    /// Like [`open`](Self::open), through the circuit breaker: while the server is away, all callers share one attempt.
     pub(crate) async fn open_in_turn(&self, keeper: &Keeper) -> Result<Socket, Failure> {
-        // Large, for TLS.
+        // Boxed because TLS makes the future large.
         self.breaker.attempt(keeper, Box::pin(self.open(keeper))).await
     }
 
-    /// Without TLS, the server waits for the end of what it takes for a command, and the client waits for the server. So a server that does
-    /// not answer soon is probed while the handshake continues.
+    /// A server without TLS takes the handshake for the start of a command and waits for the rest, while the client waits for the server.
+    /// So a server that does not answer soon is probed while the handshake continues.
     async fn start_tls(&self, tls: &Tls, keeper: &Keeper) -> Result<TlsStream<TcpStream>, Failure> {
         let socket = self.connect().await?;
         let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
@@ -69,7 +69,7 @@ impl Endpoint {
     /// The error of a handshake that failed.
     async fn explain_tls_failure(&self, error: io::Error, keeper: &Keeper) -> Failure {
         let failure = Failure::io(&format!("starting tls with {}", self.address), error);
-        // A side that does not trust the other does speak TLS.
+        // If one side does not trust the other, both speak TLS.
         let may_probe = self.port_may_be_wrong() && *failure.kind() != Kind::Denied;
         if may_probe && self.answers_without_tls(keeper).await { self.without_tls_failure() } else { failure }
     }
@@ -89,7 +89,7 @@ impl Endpoint {
         self.is_confirmed(keeper, probe).await
     }
 
-    /// Whether the probe answers in time, and with yes.
+    /// Whether the probe says yes in time.
     async fn is_confirmed(
         &self,
         keeper: &Keeper,
@@ -104,7 +104,7 @@ impl Endpoint {
     }
 
     /// Whether the configured port may be wrong. While the server is away, only the first attempt probes for that: otherwise each attempt
-    /// would be two.
+    /// would open two connections.
     fn port_may_be_wrong(&self) -> bool {
         !self.was_reached.load(Ordering::Relaxed) && self.breaker.retry_at().is_none()
     }
@@ -114,7 +114,7 @@ impl Endpoint {
         socket.map_err(|error| Failure::io(&format!("connecting to {}", self.address), error))
     }
 
-    /// Connects to the address of the host that answers first: one that swallows everything must not delay the others.
+    /// Connects to the address of the host that answers first: an address that drops all packets must not delay the others.
     async fn connect_tcp(&self) -> io::Result<TcpStream> {
         let addresses = tokio::net::lookup_host((self.config.host.as_str(), self.config.port)).await?;
         let attempts: Vec<_> = addresses.map(|address| Box::pin(TcpStream::connect(address))).collect();

@@ -54,7 +54,7 @@ impl Connector for CommandConnector {
         let connected = Arc::clone(&connection);
         let task: ConnectionTask = Box::pin(async move {
             connected.batcher.drive(connected.multiplexed.clone(), driver).await;
-            // Before the connection is closed: then the next one is opened.
+            // Before the pool closes this connection and opens the next one, which has to see the doubt.
             role_check.mark_doubtful();
             isolate(|| tracing::debug!(server = %endpoint.address, "redis connection ended"));
         });
@@ -83,7 +83,7 @@ impl Connector for CommandConnector {
     }
 }
 
-/// What the driver sends first, which is nothing: our own [handshake](super::handshake) has sent it all.
+/// The driver's own handshake, which sends nothing: ours has been sent before ([`handshake`](super::handshake)).
 pub(crate) static DRIVER_SETUP: LazyLock<RedisConnectionInfo> =
     LazyLock::new(|| RedisConnectionInfo::default().set_skip_set_lib_name());
 
@@ -117,7 +117,7 @@ async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
     let answer = pin!(multiplexed.send_packed_command(&hello));
     match select(answer, driver).await {
         Either::Left((answer, driver)) => Ok((answer?, driver)),
-        // The driver has ended, so the answer is why.
+        // The driver has ended, so the answer is the reason.
         Either::Right(((), answer)) => Err(answer.await.err().unwrap_or_else(connection_ended)),
     }
 }

@@ -1,7 +1,7 @@
 //! The first commands on every connection: the login, the database, and the name of the client.
 //!
-//! They are sent here and not by the driver, because they have to be the same for command and notification connections, have to
-//! give typed errors, and must not repeat a password. All answers are lines. All of it takes one round trip.
+//! This module sends them, and not the driver, because they have to be the same for command and notification connections, have to
+//! give typed errors, and must not repeat a password. All answers are lines. The handshake takes one round trip.
 
 use std::io;
 
@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::{endpoint::Endpoint, tls_probe};
 use crate::error::{Failure, SENTINEL, kind_of_code};
 
-/// A longer answer is an error.
+/// The maximum length of all answers together. Longer ones are an error.
 const MAX_ANSWERS: usize = 16 * 1024;
 
-/// A password of so many letters is not part of another word by chance.
+/// A password with at least this many characters is not part of another word by chance.
 const SURELY_A_SECRET: usize = 6;
 
 struct Greeting {
     what: &'static str,
     command: redis::Cmd,
-    /// Whether the connection is of no use without it.
+    /// Whether the connection is unusable if the server refuses this command.
     needed: bool,
 }
 
@@ -124,7 +124,7 @@ fn check(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         return Err(Failure::new(Kind::Protocol, format!("{address} does not speak the redis protocol")));
     };
     let (code, text) = words(refusal);
-    // A server that takes no clients, or none without a password, answers so to any first command.
+    // A server that accepts no clients, or none without a password, refuses the first command, whatever it is.
     let kind = kind_of_code(code, text);
     if !greeting.needed && kind != Kind::Unavailable && matches!(code, "ERR" | "NOPERM") {
         let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
@@ -132,7 +132,7 @@ fn check(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         return Ok(());
     }
     let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
-    // What to do about it differs.
+    // These have different remedies, so the error names the cause and not the command.
     let what = match code {
         "NOAUTH" => "a client without a password",
         "WRONGPASS" => "the user or the password",
@@ -146,7 +146,7 @@ fn words(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
 
-/// A server without `AUTH` repeats the command, or so much of it as fits, or what it made of it.
+/// Removes the password from a refusal: a server without `AUTH` quotes the command, in full, cut off, or reformatted.
 fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
     let (refusal, repeated) =
         refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
@@ -176,11 +176,11 @@ fn without_secret(text: &str, secret: &str) -> String {
     shown + rest
 }
 
-/// The answers as lines. Nothing follows the last one: unasked, a server sends at most a refusal before it closes the connection.
+/// Reads the answers as lines. No bytes follow the last one: unasked, a server sends at most a refusal before it closes the connection.
 #[derive(Default)]
 struct Answers {
     read: Vec<u8>,
-    /// Whether there was an answer.
+    /// Whether the server has answered.
     some: bool,
 }
 

@@ -38,14 +38,13 @@ use crate::{
     scripts::{RENEW, Script},
 };
 
-/// Sends commands, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
-/// connections.
+/// Sends commands, on the caller's own runtime if it has one. Cheap to clone. When the last clone is dropped, all connections close.
 ///
 /// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
 ///   [unsent](BackendError::is_unsent). While the server is away, one attempt is made for the connections of all runtimes, those for
-///   notifications included: a command waits for it, for half of `connect_timeout` at the most.
+///   notifications included: a command waits for it, for at most half of `connect_timeout`.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
-/// * Verbs that are asked for at the same time are sent in batches: several as one command, each with an answer of its own.
+/// * Verbs that are requested at the same time are sent in batches: several as one command, each with an answer of its own.
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
 ///   opens another.
 #[derive(Clone, Debug)]
@@ -66,7 +65,7 @@ impl Client {
         &self.pool.connector().endpoint.address
     }
 
-    /// Carries out a verb, alone or in a batch with others that are asked for on the same runtime.
+    /// Carries out a verb, alone or in a batch with others that are requested on the same runtime.
     ///
     /// # Cancel safety
     /// Safe to drop. The verb may have been carried out.
@@ -100,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for that.
+    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for the deletion.
     pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
         let Some(pooled) = self.unanswered.take_connection(entry) else { return };
         let Some(connection) = pooled.get() else { return };
@@ -113,7 +112,7 @@ impl Client {
         }
     }
 
-    /// Runs a script, by its digest; a server that does not know it gets its source in the same call.
+    /// Runs a script by its digest. If the server does not know the script, the same call sends its source.
     ///
     /// # Cancel safety
     /// Safe to drop. The script may have been run.
@@ -126,9 +125,9 @@ impl Client {
         self.connect().await?.call(script, keys, args).await
     }
 
-    /// Extends leases, and says of each whether it was extended. The caller repeats the request when there is no answer after
-    /// `patience`: then the connection may have died silently, so it gets no more commands, and the repetition opens another.
-    /// An answer on the old one still counts, and shows that it lives: then it is used again, unless another one is open by then.
+    /// Extends leases, and returns for each whether it was extended. The caller repeats the request if there is no answer after
+    /// `patience`: the connection may have died silently, so it gets no more commands, and the repetition opens another.
+    /// An answer on the old connection still counts, and shows that it works: then it is used again, unless another one is open by then.
     ///
     /// # Cancel safety
     /// Safe to drop. The script may have been run.
@@ -140,7 +139,7 @@ impl Client {
         args: &[Vec<u8>],
     ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
         let mut checkout = self.connect().await?;
-        // Counted from here: the call may have waited for a connection, and the new connection must not be given up for that.
+        // Counted from here: the time for which the call waited for a new connection must not make it give up that connection.
         checkout.retire_at = Some(self.pool.keeper().now() + patience);
         let answers = reply::renewals(&checkout.call(&RENEW, keys, args).await?, count, self.server())?;
         // Each lease has its own answer, which may be a refusal.
@@ -169,12 +168,12 @@ impl Client {
     }
 }
 
-/// A connection that was taken from the pool for one call.
+/// A connection taken from the pool for one call.
 struct Checkout<'a> {
     pool: &'a ConnectionPool<CommandConnector>,
     pooled: Arc<PooledCommands>,
     connection: Arc<Connection>,
-    /// When the connection is retired if there is no answer.
+    /// When the connection is retired unless it has answered.
     retire_at: Option<BootTime>,
     /// When the call has to be answered.
     answer_by: BootTime,
@@ -247,7 +246,7 @@ impl Checkout<'_> {
         &self.pool.connector().endpoint
     }
 
-    /// A new connection may reach another server under the same name, one that takes writes.
+    /// Retires the connection after a refused write: a new one may reach another server under the same name, one that takes writes.
     fn retire_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
             self.pool.connector().role_check.mark_doubtful();

@@ -1,4 +1,4 @@
-//! [`ReplyLimit`]: how long a reply of the server may be.
+//! [`ReplyLimit`]: limits the length of the server's replies.
 
 use std::io;
 
@@ -8,11 +8,11 @@ pub(super) const MAX_REPLY_BYTES: usize = 64 << 20;
 /// What each value of a reply counts beside its bytes: the driver keeps so much for it, though the shortest has three bytes on the wire.
 pub(crate) const BYTES_PER_VALUE: usize = 64;
 
-/// How much of a line is kept to tell the kind of its value, and its length: the longest number has twenty characters.
+/// How much of a line is kept to read the kind of its value and its length: the longest number has twenty characters.
 const LINE_START_BYTES: usize = 24;
 
-/// Reads what a server sends far enough to know where each reply ends, and refuses a reply that is too long before the driver keeps it.
-/// The driver keeps what comes until a reply is whole, and allocates room for as many values as are announced.
+/// Parses the bytes from a server far enough to know where each reply ends, and refuses a reply that is too long before the driver stores
+/// it. The driver stores bytes until a reply is complete, and allocates room for as many values as the reply announces.
 ///
 /// It follows the [specification of RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/) as the driver reads it: if the two
 /// disagreed about the end of a reply, the bytes behind it would not be counted. The driver refuses what is not RESP, except for lengths
@@ -21,20 +21,20 @@ const LINE_START_BYTES: usize = 24;
 pub(crate) struct ReplyLimit {
     /// The longest reply.
     max: usize,
-    /// Values that are still to come of this reply.
+    /// The number of values of this reply that are still to come.
     values: usize,
-    /// How long it is so far, including what its values count.
+    /// The length of this reply so far, plus [`BYTES_PER_VALUE`] for each of its values.
     length: usize,
-    /// Bytes that are still to come of a text.
+    /// The number of bytes of the current text that are still to come.
     text: usize,
     /// The start of the line that is being read.
     line_start: Vec<u8>,
-    /// The last byte was a carriage return in a line.
+    /// Whether the last byte was a carriage return in a line.
     returned: bool,
 }
 
 impl ReplyLimit {
-    /// For replies of so many bytes at the most.
+    /// Limits each reply to `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             max,
@@ -46,10 +46,10 @@ impl ReplyLimit {
         }
     }
 
-    /// Counts what has come.
+    /// Counts received bytes.
     ///
     /// # Errors
-    /// If a reply is too long, or is going to be: the connection is of no use any more.
+    /// If a reply is too long, or announces that it will be. The connection cannot be used any more.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let taken = if self.text > 0 { self.read_text(bytes) } else { self.read_line(bytes)? };
@@ -65,7 +65,7 @@ impl ReplyLimit {
         Ok(())
     }
 
-    /// Whether all that has come is whole replies.
+    /// Whether no reply has begun that is not complete yet.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_between_replies(&self) -> bool {
         (self.values, self.length, self.text) == (1, 0, 0) && self.line_start.is_empty()
@@ -91,7 +91,7 @@ impl ReplyLimit {
         Ok(line.len())
     }
 
-    /// What there is of a line, and whether that is the end of it. A line feed alone ends none.
+    /// The bytes that belong to the current line, and whether they complete it. A line feed alone does not end a line.
     fn line<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], bool) {
         let mut before = self.returned;
         for (i, &byte) in bytes.iter().enumerate() {
@@ -105,9 +105,9 @@ impl ReplyLimit {
         (bytes, false)
     }
 
-    /// What the line announces.
+    /// Counts what a complete line announces.
     fn end_of_line(&mut self) -> io::Result<()> {
-        // A line has its end, at least.
+        // Not empty: a complete line has at least its line end.
         match self.line_start[0] {
             kind @ (b'$' | b'!' | b'=') => match self.number()? {
                 Some(length) if length > self.max => return Err(self.too_long()),
@@ -115,14 +115,14 @@ impl ReplyLimit {
                     self.text = length + 2;
                     return Ok(());
                 }
-                // Only this kind has a null.
+                // Only this kind has a null value, with a negative length.
                 None if kind == b'$' => {}
                 None => return Err(no_length()),
             },
             b'*' | b'~' | b'>' => self.announced(1)?,
             b'%' => self.announced(2)?,
             b'|' => {
-                // Attributes come before a value, and are none themselves.
+                // An attribute precedes a value and is not a value itself.
                 self.announced(2)?;
                 return Ok(());
             }
@@ -142,7 +142,7 @@ impl ReplyLimit {
 
     /// The number in the line, as the driver reads it; none if it is negative.
     fn number(&self) -> io::Result<Option<usize>> {
-        // Of a longer line, only the start is known, so it has no number.
+        // Only the start of a longer line is kept. Such a line has no valid number.
         let line = self.line_start[1..].strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
         let number = line.and_then(|line| line.trim().parse::<i64>().ok()).ok_or_else(no_length)?;
         Ok(usize::try_from(number).ok())
@@ -155,7 +155,7 @@ impl ReplyLimit {
 }
 
 fn no_length() -> io::Error {
-    refused("a reply whose length is none".to_owned())
+    refused("a reply whose length is not a valid number".to_owned())
 }
 
 fn refused(message: String) -> io::Error {
@@ -166,7 +166,7 @@ fn refused(message: String) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Of every kind, with texts that look like lines.
+    /// Replies of every kind, with texts that look like lines.
     const REPLIES: &[&str] = &[
         "+OK\r\n",
         "+a\nb\rc\r\n",
@@ -230,7 +230,7 @@ mod tests {
         limit().read(b"*1040000\r\n").unwrap();
     }
 
-    /// The driver reads them so, and would wait for all that.
+    /// The driver accepts such lengths, and would wait for that many bytes.
     #[test]
     fn a_length_in_disguise_is_refused() {
         for line in [
@@ -253,12 +253,12 @@ mod tests {
             let read = (0..128).take_while(|_| limit.read(part).is_ok()).count();
             assert!((60..=64).contains(&read), "{start:?}: {read} MB");
         }
-        // Any number of short ones.
+        // Any number of short replies passes.
         let mut limit = limit();
         (0..1_000_000).for_each(|_| limit.read(b"$90\r\n").and_then(|()| limit.read(&[b'x'; 92])).unwrap());
     }
 
-    /// As rows of one are: see `scripts/queue.lua`.
+    /// The reply has the form of `scripts/queue.lua`.
     #[test]
     fn a_queue_of_a_hundred_thousand_is_not_too_long() {
         let label = "x".repeat(64);

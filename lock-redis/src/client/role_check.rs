@@ -19,9 +19,9 @@ const FAILOVER_GRACE: Duration = Duration::from_secs(30);
 
 /// What the connections to one server have found out about its role.
 ///
-/// A server does not tell its clients that it has become a replica: it refuses their writes, or their connections are closed. So after
-/// either, a new connection asks for the role before it is used. Other new connections do not ask: that takes one more round trip, for
-/// which a connection that replaces a slow one has no time.
+/// A server does not tell its clients that it has become a replica: it refuses their writes, or closes their connections. After either, a
+/// new connection asks for the role before it is used. Other new connections do not ask: that takes one more round trip, and a
+/// connection that replaces a slow one has no time for it.
 #[derive(Debug, Default)]
 pub(super) struct RoleCheck {
     doubtful: AtomicBool,
@@ -40,7 +40,7 @@ impl RoleCheck {
         self.doubtful.load(Ordering::Acquire)
     }
 
-    /// Checks an answer to `HELLO`. A server that does not tell its role is taken for a master: it refuses writes if it is none.
+    /// Checks an answer to `HELLO`. A server that does not tell its role counts as a master: if it is a replica, it refuses writes anyway.
     pub(super) fn check(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
         let info = ServerInfo::from_pairs(answer);
         let mut since = self.replica_since.lock();
@@ -67,7 +67,7 @@ mod tests {
         Value::Array(words.map(|word| Value::BulkString(word.into())).into())
     }
 
-    /// What a connection that is opened so many seconds after the first learns.
+    /// The result of the check for a connection that is opened `after` seconds after the first.
     fn learned(role_check: &RoleCheck, answer: &Value, after: u64) -> Result<(), Kind> {
         let now = BootTime::new(Duration::from_secs(1_000 + after));
         role_check.check(answer, "h:1", now).map_err(|failure| failure.kind().clone())

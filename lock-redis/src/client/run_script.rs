@@ -4,7 +4,7 @@ use redis::{Cmd, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection
 
 use crate::scripts::Script;
 
-/// Runs a script, by its digest; a server that does not know it, and so did not run it, gets its source.
+/// Runs a script by its digest. If the server does not know the script, and so did not run it, sends its source.
 pub(super) async fn run_script(
     multiplexed: &mut MultiplexedConnection,
     script: &Script,

@@ -34,7 +34,7 @@ impl Socket {
         Self { stream: Stream::Tls(Box::new(stream)), limit: ReplyLimit::new(MAX_REPLY_BYTES) }
     }
 
-    /// The same connection, with another limit from now on. Only between replies.
+    /// Changes the limit for replies from now on. Call this only between replies.
     pub(crate) fn with_reply_limit(self, bytes: usize) -> Self {
         Self { limit: ReplyLimit::new(bytes), ..self }
     }

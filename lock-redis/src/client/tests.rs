@@ -1,4 +1,4 @@
-//! Against real servers.
+//! These tests run against real servers.
 
 mod failures;
 mod hostile;
@@ -22,7 +22,7 @@ fn ask(client: &Client, command: &str) -> Result<Value, BackendError> {
     block_on(client.command(&words(command)))
 }
 
-/// The error of a command, which came in time.
+/// The error of a command. Asserts that it came in time.
 fn refused(client: &Client, command: &str) -> BackendError {
     let started = Instant::now();
     let error = ask(client, command).unwrap_err();

@@ -1,7 +1,7 @@
 //! Finds out whether a port speaks TLS.
 //!
-//! The probe has a connection of its own, which ends with the answer and sends no credentials. The answer is not trusted: it only lets an
-//! error say what to change.
+//! The probe uses its own connection, which sends no credentials and ends with the answer. The answer is not trusted: it only decides
+//! what an error tells to change.
 
 use std::{io, sync::Arc};
 
@@ -25,7 +25,7 @@ const VERSION: u8 = 3;
 /// Whether a Redis server answers without TLS.
 pub(super) async fn is_plain(mut socket: TcpStream) -> io::Result<bool> {
     socket.write_all(b"PING\r\n").await?;
-    // `+PONG`, or a refusal: of clients without a password, of all clients, or while it loads.
+    // `+PONG`, or a refusal: without a password, of all clients, or while the server loads its data.
     Ok(matches!(first_bytes(&mut socket).await?, [b'+', b'P'] | [b'-', b'A'..=b'Z']))
 }
 
@@ -41,7 +41,7 @@ async fn first_bytes(socket: &mut TcpStream) -> io::Result<[u8; 2]> {
     Ok(bytes)
 }
 
-/// The first message of a TLS client. It trusts no certificate, for the handshake does not continue.
+/// The first message of a TLS client. The client trusts no certificate, because the handshake does not continue.
 fn client_hello(host: &str) -> io::Result<Vec<u8>> {
     let nameless = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let name = ServerName::try_from(host.to_owned()).map_err(nameless)?;

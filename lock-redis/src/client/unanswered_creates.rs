@@ -16,24 +16,24 @@ use super::connector::PooledCommands;
 /// The creates that ended without an answer, until their entries have left.
 ///
 /// Such a create may arrive after the leave, which therefore writes a tombstone: a key that stays for a minute (PR08). The tombstone can
-/// be deleted at once where the only create of the entry was sent on a connection that is still there, by a caller that is gone: the server
-/// carries out what is sent on this connection from now on behind the create, and nobody sends the create again. That is not known of a
-/// create
+/// be deleted at once if the only create of the entry was sent on a connection that is still open, by a caller that was dropped: every
+/// command sent on this connection from now on is executed after the create, and the create is not sent again. This does not hold for
+/// a create
 ///
-/// * in a batch, which the task that drives the connection sends once more if the server does not know the script;
-/// * that failed, for its caller may have sent it again on another connection.
+/// * in a batch: the task that drives the connection sends the batch again if the server does not know its script;
+/// * that failed: its caller may have sent it again on another connection.
 ///
 /// An entry has one request at a time.
 #[derive(Debug)]
 pub(super) struct UnansweredCreates {
-    /// By entry, the connection that its create was sent on. `None` if nothing can be known to arrive behind it.
+    /// For each entry, the connection on which its create was sent. `None` if no connection is certain to be behind the create.
     connections: Mutex<HashMap<EntryId, Option<Weak<PooledCommands>>>>,
-    /// The process that it was made in.
+    /// The process that made this value.
     pid: u32,
 }
 
 impl UnansweredCreates {
-    /// A request is about to be sent, which may create this entry.
+    /// Registers a request that may create this entry and is about to be sent.
     pub(super) fn begin<'a>(
         &'a self,
         creates: Option<EntryId>,
@@ -42,7 +42,7 @@ impl UnansweredCreates {
         PendingCreate { unanswered: self, creates, connection, sent_alone: false }
     }
 
-    /// The connection on which commands that are sent now arrive behind every create of an entry that has left. Forgets the entry.
+    /// The connection on which a command that is sent now arrives after every create of this entry, which has left. Forgets the entry.
     pub(super) fn take_connection(&self, entry: EntryId) -> Option<Arc<PooledCommands>> {
         self.lock().remove(&entry)?.and_then(|connection| connection.upgrade())
     }
@@ -58,7 +58,7 @@ impl Default for UnansweredCreates {
     }
 }
 
-/// A request in flight. If it is dropped before it is answered, and may create its entry, that is remembered.
+/// A request in flight. If it may create its entry and is dropped before it is answered, the drop records its connection.
 pub(super) struct PendingCreate<'a> {
     unanswered: &'a UnansweredCreates,
     creates: Option<EntryId>,
@@ -67,17 +67,17 @@ pub(super) struct PendingCreate<'a> {
 }
 
 impl PendingCreate<'_> {
-    /// Its caller sends it, and nobody else does once the caller is gone.
+    /// The caller sends the request itself, so it is not sent again once the caller is dropped.
     pub(super) fn mark_sent_alone(&mut self) {
         self.sent_alone = true;
     }
 
-    /// It was answered, or not sent at all.
+    /// The request was answered, or not sent at all.
     pub(super) fn mark_answered(&mut self) {
         self.creates = None;
     }
 
-    /// Its caller is told so, and may send it again.
+    /// The request failed: its caller learns that, and may send it again.
     pub(super) fn mark_failed(&mut self) {
         self.sent_alone = false;
     }
@@ -85,13 +85,13 @@ impl PendingCreate<'_> {
 
 impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        // In a forked child, the map may stay locked for ever by a thread that exists only in the parent. And the parent leaves for its
+        // In a forked child, the map may stay locked for ever by a thread that exists only in the parent. The parent removes its own
         // entries.
         if let Some(entry) = self.creates.filter(|_| self.unanswered.pid == std::process::id()) {
-            // The caller is told of a panic as of a failure, and may send it again.
+            // The caller learns of a panic as of a failure, and may send the request again.
             let alone = self.sent_alone && !thread::panicking();
             let connection = alone.then(|| Arc::downgrade(self.connection));
-            // With several unanswered creates, no single connection is behind all of them.
+            // With several unanswered creates, no single connection is certain to be behind all of them.
             self.unanswered.lock().entry(entry).and_modify(|known| *known = None).or_insert(connection);
         }
     }

@@ -170,7 +170,7 @@ fn the_password_is_shown_by_nothing() {
     }
 }
 
-/// What serde says by itself repeats what it found.
+/// The errors of serde itself repeat the value that they found.
 #[test]
 fn neither_a_non_text_password_nor_a_url_for_settings_is_repeated() {
     for password in ["7777777", "-7777777", "777777.7", "[\"7777777\"]", "{ \"7777777\": 1 }"] {

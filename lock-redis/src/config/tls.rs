@@ -1,4 +1,4 @@
-//! [`Tls`]: the certificates to trust, and the one to show.
+//! [`Tls`]: the certificates to trust, and the one to present.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -15,8 +15,8 @@ use super::{ConfigError, RedisConfig};
 
 /// What a TLS connection needs, made once from the files of a [`RedisConfig`].
 ///
-/// The cryptography provider is given to each connection. Nothing is installed for the whole process, so that this works beside any
-/// other use of rustls.
+/// Each connection gets the cryptography provider. None is installed for the whole process, so that this works beside any other use of
+/// rustls.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) connector: TlsConnector,
@@ -56,7 +56,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
         return Ok(store);
     }
     let found = rustls_native_certs::load_native_certs();
-    // A system may have certificates that rustls rejects; the others are used.
+    // A system may have certificates that rustls rejects. The others are used.
     let (taken, _) = store.add_parsable_certificates(found.certs);
     if taken == 0 {
         let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which users may forge a hand-over.
+//! Finds the users that may forge a hand-off.
 
 use lock_core::excerpt;
 use redis::Value;
@@ -41,7 +41,7 @@ const WRITING: &[&str] = &[
 #[derive(Debug, Default)]
 struct User {
     is_on: bool,
-    /// By the rules of the user, and by each selector: one of them has to permit all that a command needs.
+    /// The rights by the user's own rules, and those of each selector. One of these has to permit all that a command needs.
     rights: Vec<Rights>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn forgers(list: &Value, prefix: &str) -> Vec<String> {
 }
 
 impl User {
-    /// Rules count in their order. What is in parentheses is a selector.
+    /// Rules apply in their order. Rules in parentheses are a selector.
     fn read<'a>(rules: impl Iterator<Item = &'a str>, prefix: &str) -> Self {
         let mut user = Self { is_on: false, rights: vec![Rights::default()] };
         let mut selector = None;
@@ -139,7 +139,7 @@ impl Rights {
     }
 }
 
-/// Whether a pattern may match what begins with the prefix: by what stands before its first wildcard.
+/// Whether a pattern may match names that begin with the prefix, judged by the text before its first wildcard.
 fn meets(pattern: &str, prefix: &str) -> bool {
     let fixed = pattern.split(['*', '?', '[', '\\']).next().unwrap_or_default();
     prefix.starts_with(fixed) || fixed.starts_with(prefix)

@@ -18,7 +18,7 @@ use crate::{
 /// The oldest version that has all commands of the scripts: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// With a time service, two clocks differ by less.
+/// Two clocks that are kept by a time service differ by less than this.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Whether the server answers, takes our credentials, can keep locks, and is new enough.
@@ -131,7 +131,7 @@ fn persistence(facts: &ServerInfo, settings: &ServerInfo) -> String {
         (true, _) => excerpt(format_args!("aof, fsync {}", settings.get("appendfsync").unwrap_or("unknown"))),
         (false, Some(true)) => "snapshots".into(),
         (false, Some(false)) => "none".into(),
-        (false, None) => "no aof; whether there are snapshots we may not ask".into(),
+        (false, None) => "no aof; snapshots unknown without permission for CONFIG GET".into(),
     }
 }
 
@@ -150,7 +150,7 @@ async fn settings(client: &Client) -> Result<ServerInfo, BackendError> {
     Ok(all)
 }
 
-/// Adds the users that may forge a hand-over. None where hints are confirmed.
+/// Adds the users that may forge a hand-off. None if hints are confirmed.
 async fn check_users(
     client: &Client,
     config: &RedisConfig,
@@ -184,7 +184,7 @@ async fn check_users(
 struct ClockDifference {
     /// By how much the server's clock is ahead of ours.
     by: i128,
-    /// By how much that may be wrong: half of the round trip.
+    /// The uncertainty of `by`: half of the round trip.
     uncertain: u128,
 }
 
@@ -202,7 +202,7 @@ async fn clock_ahead(client: &Client) -> Result<ClockDifference, BackendError> {
     let answer = client.command(&time).await?;
     let after = wall_clock();
     let theirs = server_info::time(&answer).ok_or_else(|| {
-        let message = format!("{} answered TIME with something else", client.server());
+        let message = format!("{} sent a malformed answer to TIME", client.server());
         BackendError::new(STORE, Kind::Protocol, message)
     })?;
     Ok(ClockDifference::between(before, theirs, after))
@@ -217,7 +217,7 @@ fn version(facts: &ServerInfo) -> String {
     excerpt(format_args!("{}", told.unwrap_or("unknown")))
 }
 
-/// Only if the version is known: something that stands in for a server may not tell it.
+/// `false` if the version is unknown: a program that is compatible with Redis may not report one.
 pub(crate) fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {

@@ -1,4 +1,4 @@
-//! What is promised of keys. For tests and fuzz targets: a function panics if its promise is broken.
+//! The promises about keys, for tests and fuzz targets. Each function panics if its promise is broken.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ pub(crate) fn all(keys: &Keys) -> Vec<Vec<u8>> {
     vec![keys.lock(), keys.queue(), keys.entries(), keys.tokens(), keys.tombstone(entry)]
 }
 
-/// A cluster finds all keys of a lock in one place.
+/// All keys of a lock have the same slot in a cluster.
 pub(crate) fn have_one_slot(keys: &Keys) {
     let slots: BTreeSet<_> = all(keys).iter().map(|key| slot(&hashed(key))).collect();
     assert_eq!(slots.len(), 1, "{keys:?}");
@@ -21,7 +21,7 @@ pub(crate) fn never_meet(one: &Keys, other: &Keys) {
     assert_eq!(distinct.len(), 10, "{one:?} {other:?}");
 }
 
-/// Only the lock itself may collide with a key of a client with another prefix: the prefixes have to be chosen so that it does not.
+/// Only the key of the lock itself may collide with a key under another prefix. Prefixes have to be chosen so that it does not.
 pub(crate) fn have_companions_apart(one: &Keys, other: &Keys) {
     let companions: BTreeSet<_> = all(one).into_iter().skip(1).collect();
     assert!(!all(other).iter().any(|key| companions.contains(key)), "{one:?} {other:?}");
@@ -37,13 +37,13 @@ pub(crate) fn are_read_back(keys: &Keys, prefix: &str, name: &str) {
     }
 }
 
-/// A key is little longer than three times what it is made of, which has a bound itself.
+/// A key is little longer than three times its prefix and name, whose lengths are bounded.
 pub(crate) fn are_short(keys: &Keys, prefix: &str, name: &str) {
     let bound = 3 * (prefix.len() + name.len()) + 40;
     assert!(all(keys).iter().all(|key| key.len() <= bound), "{keys:?}");
 }
 
-/// A key that anybody may have written is no name, or the name of a lock that could be called so.
+/// Any key, whoever wrote it, gives no name, or a name whose lock has this key.
 pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
     if let Some(name) = name_of(prefix, key) {
         let keys = Keys::new(prefix, &name);
@@ -52,7 +52,7 @@ pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
     }
 }
 
-/// What Redis Cluster hashes of a key, written down from its specification and not from the code above.
+/// The part of a key that Redis Cluster hashes, written from its specification and not from the code above.
 fn hashed(key: &[u8]) -> Vec<u8> {
     let Some(open) = key.iter().position(|&b| b == b'{') else { return key.to_vec() };
     match key[open + 1..].iter().position(|&b| b == b'}') {

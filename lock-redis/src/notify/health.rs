@@ -20,20 +20,20 @@ const MARK_TTL_MS: u32 = 60_000;
 
 /// Whether the notifications of one process work, both ways.
 ///
-/// A process that may not publish hands locks on without telling the waiters. They cannot know that from the other processes, which do
-/// publish. So it writes a mark into the store: while the mark stands, all waiters of the prefix poll.
+/// A process that may not publish hands locks to waiters without notifying them, and the waiters cannot detect that. So the process
+/// writes a mark into the store: while the mark exists, all waiters of the prefix poll.
 #[derive(Debug)]
 pub(super) struct Health {
     publish_denied: AtomicBool,
-    /// Where subscriptions come and go, each end would be a line.
+    /// Limits the lines: if subscriptions come and go, each end would be one.
     log: LogThrottle<Cause>,
-    /// The causes for which there are no notifications and that were logged.
+    /// The causes of missing notifications that were logged.
     logged: Mutex<Vec<Kind>>,
-    /// That this process may not publish was logged.
+    /// Whether it was logged that this process may not publish.
     logged_denied: AtomicBool,
 }
 
-/// What is logged.
+/// A cause that is logged once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Cause {
     Down(mem::Discriminant<Kind>),
@@ -79,7 +79,7 @@ impl Health {
         Ok(())
     }
 
-    /// There are no notifications. Logged once for each cause until there are some again, and at most once a second.
+    /// Records that there are no notifications. Logs each cause once until notifications are live again, and at most once a second.
     pub(super) fn mark_down(&self, endpoint: &Endpoint, failure: &Failure) {
         let mut logged = self.logged.lock();
         let known = logged.contains(failure.kind());
@@ -100,7 +100,7 @@ impl Health {
         });
     }
 
-    /// There are notifications. Logged once if this process may not publish any.
+    /// Records that notifications are live. Logs once if this process may not publish any.
     pub(super) fn mark_live(&self, endpoint: &Endpoint) {
         self.logged.lock().clear();
         if self.is_publish_denied() && !self.logged_denied.swap(true, Ordering::Relaxed) {
@@ -110,10 +110,10 @@ impl Health {
     }
 }
 
-pub(super) const PUBLISH: &str = "publish to its channels, so those who wait for our locks poll";
+pub(super) const PUBLISH: &str = "publish to its channels, so the waiters for our locks poll";
 pub(super) const SUBSCRIBE: &str = "subscribe to its channels";
 
-/// What is not permitted, and how to permit it.
+/// Says what is not permitted, and how to permit it.
 pub(super) fn not_permitted(endpoint: &Endpoint, what: &str) -> String {
     let (address, config) = (&endpoint.address, &endpoint.config);
     let (user, prefix) = (config.server.user.as_deref().unwrap_or("default"), &config.prefix);
@@ -153,7 +153,7 @@ mod tests {
 
     const ENDS: u64 = 20;
 
-    /// Of how many events each of our warnings tells.
+    /// The number of events that each of our warnings reports.
     #[derive(Clone, Default)]
     struct Warnings(Arc<Mutex<Vec<u64>>>);
 
@@ -162,7 +162,7 @@ mod tests {
             self.0.lock().iter().sum()
         }
 
-        /// The first may come at once, and each of the others a second after the one before at the earliest.
+        /// The first warning may come at once, each other one at the earliest a second after the one before.
         fn assert_paced(&self, began: Instant) {
             let lines = self.0.lock().len() as u64;
             let seconds = began.elapsed().as_secs();
@@ -206,13 +206,13 @@ mod tests {
         fn exit(&self, _: &span::Id) {}
     }
 
-    /// As behind a proxy that takes every connection, and ends it soon.
+    /// This happens behind a proxy that accepts every connection and closes it soon.
     #[test]
     fn subscriptions_that_come_and_go_are_told_once_a_second() {
         let warnings = Warnings::default();
         let _default = tracing::subscriber::set_default(warnings.clone());
         runtime().block_on(async {
-            // On this thread, so that what it tells later is heard as well.
+            // On this thread, so that its later events are recorded as well.
             let keeper = Keeper::on_current_runtime(Arc::new(SystemClock));
             let (health, endpoint) = (Health::new(&keeper), endpoint("redis://127.0.0.1:1"));
             let failure = Failure::new(Kind::Unreachable, "the connection ended");

@@ -1,4 +1,4 @@
-//! The messages in a notification. What is not understood is ignored: a missing hint costs time, and nothing else.
+//! The messages in a notification. Unknown messages are ignored: a missing hint costs only time.
 
 use lock_core::{EntryId, FencingToken};
 
@@ -6,7 +6,7 @@ use lock_core::{EntryId, FencingToken};
 pub(crate) enum Message {
     /// `A <entry> <token>`: the entry holds its lock.
     Admitted { entry: EntryId, token: FencingToken },
-    /// `C`: every waiter of this process is to look again.
+    /// `C`: every waiter of this process has to look again.
     Changed,
 }
 
@@ -23,7 +23,7 @@ fn message(line: &[u8]) -> Option<Message> {
     Some(Message::Admitted { entry: entry.parse().ok()?, token: token.parse().ok()? })
 }
 
-/// The entry that was evicted, by a message on the eviction channel.
+/// Reads a message of the eviction channel: the entry that was evicted.
 pub(crate) fn entry(payload: &[u8]) -> Option<EntryId> {
     std::str::from_utf8(payload).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! [`Notifications`]: what the server publishes, and which waiter of this process it is for.
+//! [`Notifications`]: delivers what the server publishes to the waiters of this process.
 
 mod health;
 pub(crate) mod message;
@@ -51,7 +51,7 @@ impl Notifications {
         }
     }
 
-    /// The channel on which all processes are told of evicted entries.
+    /// The channel that announces evicted entries to all processes.
     pub(crate) fn eviction_channel(&self) -> &[u8] {
         &self.eviction_channel
     }
@@ -63,7 +63,7 @@ impl Notifications {
     /// Safe to drop.
     pub(crate) async fn listen(&self, entry: EntryId) -> (Arc<Subscriber>, Hints) {
         let own = self.current_or_new();
-        // A waiter may hold next, and then has to hear of its eviction.
+        // A waiter may become the holder, and then has to learn of its eviction.
         self.keeper_subscriber.start(None);
         join(own.live(), self.keeper_subscriber.live()).await;
         let hints = own.hints(entry);
@@ -126,7 +126,7 @@ impl Notifications {
         kept.push(Arc::clone(&own));
         *per_runtime = kept;
         drop(per_runtime);
-        // Not locked: dropping a subscriber and spawning a task run foreign code.
+        // Outside the lock: dropping a subscriber and spawning a task run foreign code.
         drop(gone);
         own.start(Some(&runtime));
         own

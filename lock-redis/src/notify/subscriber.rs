@@ -1,4 +1,4 @@
-//! [`Subscriber`]: a connection on which the server publishes to this process, and its channel.
+//! [`Subscriber`]: a connection that receives notifications for this process, and its channel.
 
 use std::{
     fmt,
@@ -62,7 +62,7 @@ pub(super) struct Shared {
     health: Arc<Health>,
 }
 
-/// The channel on which all processes are told of evicted entries, and the alarms of this process.
+/// The channel that announces evicted entries to all processes, and the alarms of this process.
 pub(super) struct Evictions {
     pub(super) channel: Vec<u8>,
     pub(super) alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
@@ -122,7 +122,7 @@ impl Subscriber {
         self.shared.hints.listen(entry)
     }
 
-    /// Whether it is subscribed.
+    /// Whether the subscription is live.
     pub(crate) fn is_live(&self) -> bool {
         *self.shared.phase.borrow() == Phase::Live
     }
@@ -132,7 +132,7 @@ impl Subscriber {
         self.shared.hints.listeners()
     }
 
-    /// Whether it has ended for good.
+    /// Whether the subscriber has ended for good.
     pub(super) fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
@@ -174,7 +174,7 @@ impl Subscriber {
         let mut phase = self.shared.phase.subscribe();
         let keeper = self.runtimes.keeper();
         let until = keeper.now() + self.shared.endpoint.config.server.command_timeout;
-        // The waiter goes on in any case. The sender is in `self`, so the channel never closes.
+        // The waiter continues in any case. The sender is in `self`, so the channel never closes.
         let _ = keeper.timeout_at(until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 }
@@ -191,10 +191,10 @@ impl Shared {
         }
     }
 
-    /// Subscribes again and again.
+    /// Subscribes again whenever the subscription has ended or failed.
     async fn resubscribe(&self, keeper: &Keeper) {
         let mut failures: u32 = 0;
-        // Some waiters sleep for as long as hints allow.
+        // Whether waiters may sleep for longer because they rely on hints.
         let mut relied_on = false;
         loop {
             let opened_by = keeper.now() + self.endpoint.config.server.connect_timeout;
@@ -287,9 +287,9 @@ impl Shared {
             if let Some(entry) = message::entry(payload) {
                 let alarms = || evictions.alarms.lock();
                 let listening = alarms().clone();
-                // Not locked: this wakes tasks.
+                // Outside the lock, because this wakes tasks.
                 for alarm in listening {
-                    // Its receiver may have been dropped.
+                    // The receiver may have been dropped.
                     drop(alarm.unbounded_send(entry));
                 }
                 alarms().retain(|alarm| !alarm.is_closed());
@@ -311,7 +311,8 @@ impl Shared {
     }
 }
 
-/// Doubles with every failure in a row. Up to half of it is random, so that processes do not come back all at once.
+/// The pause before the next attempt. It doubles with every failure in a row. Up to half of it is random, so that processes do not
+/// reconnect all at once.
 pub(super) fn pause(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let full = MIN_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
@@ -328,12 +329,12 @@ struct EndGuard {
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        // Tokio panics where a runtime was built without its I/O driver, and has no other way to tell.
+        // Tokio panics if the runtime was built without its I/O driver, and offers no other way to detect that.
         let without_io = thread::panicking() && *self.shared.phase.borrow() == Phase::Starting;
         if let Some(runtime) = self.runtime.filter(|_| without_io) {
             self.runtimes.mark_without_io(runtime);
         }
-        // In this order: a waiter that listens and does not see that it is closed gets the hint.
+        // In this order: a waiter that starts to listen and does not see the subscriber closed gets the hint.
         self.shared.closed.store(true, Ordering::Release);
         self.shared.phase.send_replace(Phase::Down);
         self.shared.hints.changed_for_all();

@@ -13,7 +13,7 @@ use crate::{
     error::{self, Failure},
 };
 
-/// The longest reply on such a connection. Our messages, and the answers to what is asked here, are much shorter.
+/// The longest reply on such a connection. Our messages, and the answers to our commands on it, are much shorter.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 pub(super) struct Subscription {

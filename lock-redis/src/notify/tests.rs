@@ -1,4 +1,4 @@
-//! Against real servers.
+//! These tests run against real servers.
 
 use std::{
     sync::mpsc,
@@ -23,7 +23,7 @@ fn notifications(url: &str) -> Notifications {
     Notifications::new(endpoint(url), runtime_selector())
 }
 
-/// From a thread without a runtime, which is served by the keeper.
+/// Listens from a thread without a runtime, which the keeper serves.
 fn listen(notifications: &Notifications, entry: u128) -> (Arc<Subscriber>, Hints) {
     block_on(notifications.listen(EntryId::new(entry)))
 }
@@ -45,7 +45,7 @@ fn next(hints: &mut Hints) -> Option<Hint> {
     hint
 }
 
-/// Waits for a hint to look again and for a subscription that works.
+/// Waits for a hint to look again and for a live subscription.
 fn told_to_look_again(server: &Server, subscriber: &Subscriber, hints: &mut Hints) {
     assert_eq!(next(hints), Some(Hint::Changed));
     assert_eq!(publish(server, subscriber.channel(), "C"), 1);
@@ -111,7 +111,7 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
     let proxy = proxy(&server);
     let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.address().port()));
     let (subscriber, mut hints) = listen(&notifications, 1);
-    // A whole heartbeat goes through first.
+    // A whole heartbeat passes first.
     thread::sleep(Duration::from_millis(1100));
     proxy.silence(Links::Open);
     assert_eq!(next(&mut hints), Some(Hint::Changed));
@@ -146,7 +146,7 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     let nobody = Port::reserve();
     for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port())]
     {
-        // A wait for one of these limits would be far too long.
+        // The time limits are far longer than this test may take.
         let notifications = notifications(&format!("{url}?command_timeout=1h&connect_timeout=1h"));
         let started = Instant::now();
         drop(listen(&notifications, 1));

@@ -9,7 +9,7 @@ fn bulk(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
 
-/// Values that look like answers in their first parts, and like anything in the rest.
+/// Values whose first parts look like answers, with anything in the other parts.
 fn hostile() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Nil),
@@ -70,7 +70,7 @@ fn one_lease_that_failed_does_not_hide_the_others() {
     assert_eq!(*renewals(&answer, 2, SERVER).unwrap_err().kind(), Kind::Protocol);
 }
 
-/// With several servers, people have to know which one to look at.
+/// With several servers, an operator has to know which one to look at.
 #[test]
 fn every_error_names_the_server() {
     let of_enter = |parts: &[&str]| {

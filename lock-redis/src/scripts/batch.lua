@@ -1,11 +1,11 @@
--- batch: verbs that were asked for at the same time, one after the other. They are functions, defined before this.
+-- batch: verbs that were requested at the same time, one after the other. They are functions, defined before this.
 --
--- KEYS: those of each verb, one behind the other
+-- KEYS: the keys of each verb, one verb after the other
 -- ARGV: 1 a letter for each verb: e enters, l leaves, d leaves and writes a tombstone; then the arguments of each
--- Answer: that of each verb, or its error · or 'ALONE': nothing was run, each has to be sent by itself
+-- Answer: the answer of each verb, or its error · or 'ALONE': no verb was run, each has to be sent alone
 --
 -- PR20: what is denied when memory is short, or the server takes no writes, depends on what a script writes first. So a
--- batch begins with a write that is denied whenever any is, and changes nothing: an id is never empty.
+-- batch begins with a write that is denied whenever any write is. It changes nothing, because an id is never empty.
 if type(redis.pcall('ZADD', KEYS[2], 'XX', '0', '')) ~= 'number' then
     return {ok = 'ALONE'}
 end

@@ -4,8 +4,8 @@ local mode, my_kind, my_permits, my_limit, place = claim:match('^(%a) (%a) (%d+)
 local tries, creates = mode == 't', place == ''
 local permits = tonumber(my_permits)
 
--- A token larger than any before: the time, or one more than the last if the clock is behind it. The first write of an
--- enter that creates: out of memory, it is refused before anything has changed.
+-- A token larger than any before: the time, or one more than the last token if the clock is behind that. This is the first
+-- write of an enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
     local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
     local last_us, us = tonumber(last), tonumber(now_us)
@@ -22,8 +22,8 @@ local function mint()
     return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
 end
 
--- The earliest end, in ms from now, of a lease whose end can admit this entry. PR15: the nearest entries ahead whose permits
--- together with its own exceed the limit. Dead entries on the way are dropped, at most 16.
+-- The earliest end, in ms from now, of a lease whose end can admit this entry. PR15: looks at the nearest entries ahead until
+-- their permits and its own exceed the limit. Drops at most 16 dead entries on the way.
 local function look_again(token, rank)
     local sum, soonest, dead = permits, math.huge, {}
     local last, window, seen = rank - 1, 2, 0
@@ -59,7 +59,7 @@ local function look_again(token, rank)
             soonest = math.min(soonest, now + left)
         end
         if shape == 'foreign' then
-            -- PR24: it may end without a hint, so its next waiter asks, and less often the longer it has waited.
+            -- PR24: a foreign lock may end without a hint, so its next waiter asks, less often the longer it has waited.
             local waited = (now_us - token) / 1000
             soonest = math.min(soonest, now + math.floor(math.max(50, math.min(500, waited / 4))))
         end
@@ -67,8 +67,8 @@ local function look_again(token, rank)
     if soonest == math.huge then
         soonest = now + ttl
     end
-    -- It may get no hint: it is not subscribed, or there is the mark of a process that may not publish. So it polls, less often
-    -- the longer it has waited and the more entries are ahead.
+    -- This waiter may get no hint: it is not subscribed, or there is the mark of a process that may not publish. So it polls,
+    -- less often the longer it has waited and the more entries are ahead.
     local alone = mode == 'p' or call('EXISTS', channel:sub(1, -35) .. 'm') == 1
     rank = rank - #dead
     if alone then
@@ -103,7 +103,7 @@ local function waiting(token)
     return {'W', token, ahead, look, who, theirs, alone and '1' or nil}
 end
 
--- Why there can be no entry of this claim here, or nothing.
+-- The answer that explains why an entry with this claim cannot be here, or nothing.
 local function objection()
     local is_mutex = my_kind == 'm'
     if shape == 'ours' and not is_mutex then
@@ -161,7 +161,7 @@ end
 
 read_lock()
 local role, token, expiry, own_permits, _, theirs = find()
--- PR06: its own expiry is judged before anything else, with the clock that admits.
+-- PR06: the entry's own expiry is judged before anything else, by the clock that admits.
 if role and expiry <= now then
     remove(role, own_permits)
     role = nil

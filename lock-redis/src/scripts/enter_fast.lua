@@ -8,13 +8,13 @@
 --         {'B'} busy · {'G'} gone
 --         {'M', kind, limit} mismatch · {'F', type} foreign data · {'X'} no tokens left
 --
--- The time in microseconds, which is a token if it is larger than the last one. As text, which is exact past 2^53.
+-- The time in microseconds. It is the token if it is larger than the last one. As text, which is exact past 2^53.
 if not now_us then
     local time = call('TIME')
     now_us = time[1] .. (#time[2] == 6 and time[2] or string.format('%06d', time[2]))
 end
 
--- A free mutex without waiters: nothing else is read or defined.
+-- The fast path for a free mutex without waiters reads and defines nothing else.
 if (claim == 'q m 1 1' or claim == 't m 1 1' or claim == 'p m 1 1') and call('EXISTS', raw, q, tombstone) == 0 then
     local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
     local last_us, us = tonumber(last), tonumber(now_us)

@@ -1,10 +1,10 @@
--- leave: leave the queue, holding or waiting, whatever the token. Also an operator's evict.
+-- leave: leave the queue, holding or waiting, whatever the token. Also evicts an entry for an operator.
 --
 -- Keys: raw the lock · q its queue · e its entries · tombstone that of this entry, if a create was not answered
 -- Arguments: id · fast 'm' for a mutex, else '' · channel of the caller · life of the tombstone in ms, or '' or nothing
 --            alarms: a channel to tell, or nothing
--- Answer: 1 left · 0 was not there · left, and the hint for the next holder as text, if that is of the process that asks:
---         the answer comes sooner than the message
+-- Answer: 1 left · 0 was not there · text: left, and the hint for the next holder, which is in the calling process: the answer
+--         comes sooner than the message
 local left
 
 -- PR08: a create that is still on its way finds the tombstone. PR20: DEL first, which is never denied.
@@ -28,14 +28,14 @@ if fast == 'm' then
         local entry = call('HGET', e, heir) or ''
         local token, expiry, process, label = entry:match('^(%d+) %d+ (%d+) 1 (%S+) (.*)$')
         if token and tonumber(expiry) * 1000 > tonumber(now_us) then
-            -- What is written here is what `admit` and `settle` write, for one heir of a mutex.
+            -- This writes what `admit` and `settle` would write for the one heir of a mutex.
             call('SET', raw, token .. ':' .. heir .. label, 'PXAT', expiry)
             if call('EXISTS', q) == 1 then
                 call('HDEL', e, heir)
             else
                 call('DEL', e)
             end
-            -- Published even if the answer has it: the answer may be lost, or not waited for.
+            -- Published even if the answer contains it: the answer may be lost, or its caller gone.
             local hint = 'A ' .. heir .. ' ' .. token
             redis.pcall('PUBLISH', channel:sub(1, -33) .. process, hint)
             return process == channel:sub(-32) and hint or 1

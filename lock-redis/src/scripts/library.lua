@@ -1,12 +1,12 @@
--- What the verbs share. It follows their fast paths, because defining functions costs time on every call.
+-- The functions that all verbs share. They follow the fast paths, because defining functions costs time on every call.
 --
--- From the verb: call, raw, q, e, id, channel, now_us (as text; nil if the clock was not read yet).
+-- Variables of the verb: call, raw, q, e, id, channel, now_us (as text; nil if the clock was not read yet).
 --
 -- raw  mutex: the string token:id[:label]. Otherwise a sorted set of holders, id -> end of the lease in ms.
 -- q    the waiters: a sorted set, id -> small number.
 -- e    hash, id -> 'token ttl expiry permits process label' of waiters, and of the holders in a set;
 --      (process: where to send hints, as the last digits of a channel: each runtime of a process has one);
---      k = 'kind:limit' of the queue, s = sum of the permits held, which means nothing when raw is not there.
+--      k = 'kind:limit' of the queue, s = sum of the permits held, which has no meaning if raw does not exist.
 if not now_us then
     local time = call('TIME')
     now_us = time[1] .. string.format('%06d', time[2])
@@ -15,15 +15,15 @@ local now = math.floor(tonumber(now_us) / 1000)
 
 -- none, ours (a mutex is held), foreign (a string that is not ours), zset, or a type that no lock has.
 local shape
--- Of the queue. No kind: there is no queue.
+-- The kind and the limit of the queue, and the sum of the permits held. kind is nil if there is no queue.
 local kind, limit, held
--- Whether there is anything in e.
+-- The field k of e; false if there is none.
 local described
 -- The holder of a mutex.
 local holder, holder_token, holder_label
 -- Whether the queue is empty, once it is settled.
 local nobody_waits
--- Whether the entry that is served was promoted, and needs no hint.
+-- Whether the entry that is served was promoted. It needs no hint.
 local promoted
 
 local function whole(number)
@@ -147,7 +147,7 @@ local function drop_dead_members()
     end
 end
 
--- Makes holders of entries that were taken off the queue, with what is left of their own leases.
+-- Makes entries that were removed from the queue holders, for the rest of their own leases.
 local function admit(heirs)
     if kind == 'm' then
         local heir = heirs[1]
@@ -219,7 +219,7 @@ local function settle()
         n = math.min(2 * n, 64)
     end
     if nobody_waits then
-        -- PR20: not if there is nothing, for a write that is never denied lets the next one pass.
+        -- PR20: no DEL if there is nothing to delete, because a write that is never denied lets the next one pass.
         if described and (kind == 'm' or shape == 'none') then
             call('DEL', e)
         end

@@ -1,13 +1,13 @@
--- perhaps_ours: which of these may be our data. Changes nothing, and reads a few bytes of each, however long it is.
+-- perhaps_ours: which of these keys may hold our data. Changes nothing, and reads a few bytes of each value, however long it is.
 --
--- KEYS: of mutexes the locks, of others their entries
+-- KEYS: for mutexes the locks, for other kinds their entries
 -- ARGV: 1 'm' or ''
 -- Answer for each: 1 it may be ours · 0 it is not
 local answers = {}
 for i, key in ipairs(KEYS) do
     local ours
     if ARGV[1] == 'm' then
-        -- Up to what stands behind the id.
+        -- Up to the character after the id.
         local value = redis.pcall('GETRANGE', key, 0, 53)
         local id, rest = (type(value) == 'string' and value or ''):match('^%d+:([0-9a-f]+)(.?)')
         ours = id and #id == 32 and (rest == '' or rest == ':')

@@ -6,8 +6,8 @@ local function renew(i)
     if role and expiry <= now then
         remove(role, permits)
     elseif role and role ~= 'waiter' and token == ARGV[at + 2] then
-        -- Not a waiter: it keeps its place by entering again. One that believes a forged hint that it holds the lock learns here that it
-        -- does not.
+        -- A waiter is not renewed: it keeps its place by entering again. A waiter that believes a forged hint of its grant learns here
+        -- that it does not hold the lock.
         refresh(ARGV[at + 3], role, token, expiry, permits, process, label)
         answers[i] = 1
     end

@@ -1,8 +1,8 @@
--- renew: extend leases. Never creates, never extends another's or another life.
+-- renew: extend leases. Never creates an entry, and never extends the lease of another entry or of another life.
 --
 -- KEYS: for each lease the lock, its queue, its entries
 -- ARGV: 1 channel of the caller, then for each lease: 'm' for a mutex, else '' · id · token · ttl in ms
--- Answer for each lease: 1 renewed · 0 lost · text: unknown, and why
+-- Answer for each lease: 1 renewed · 0 lost · text: unknown, and the reason
 local call, channel = redis.call, ARGV[1]
 local raw, q, e, id, now_us
 local answers, open = {}, {}
@@ -12,7 +12,7 @@ for i = 1, #KEYS / 3 do
     local value = ARGV[at] == 'm' and redis.pcall('GET', lock)
     local mine = ARGV[at + 2] .. ':' .. ARGV[at + 1]
     if type(value) == 'string' and value:sub(1, #mine) == mine then
-        -- PR04: it only grows. H59: a lease whose expiry was removed gets one again.
+        -- PR04: a lease only grows. H59: a lease whose expiry was removed gets one again.
         if call('PTTL', lock) < tonumber(ARGV[at + 3]) then
             call('PEXPIRE', lock, ARGV[at + 3])
         end

@@ -7,11 +7,11 @@ use lock_core::{DistributedLock, EntryId, Guard, Locks, Operator, SystemEntropy}
 
 use super::*;
 
-/// As many as go alone, and one batch.
+/// The verbs that are sent alone, and one batch.
 const ASKED: usize = 48;
 const ALONE: usize = 32;
 
-/// A client that reaches the server by a proxy.
+/// A client that reaches the server through a proxy.
 struct Far {
     client: Client,
     proxy: Proxy,
@@ -25,7 +25,7 @@ impl Far {
         Self { client: Client { redis: redis_by(&proxy, &keeper), keeper }, proxy }
     }
 
-    /// Its connection is open, and ends after so many bytes of what the server answers from now on.
+    /// Opens the client's connection, and makes it end after `bytes` more bytes of the server's answers.
     async fn cut_after(&self, bytes: usize) {
         let first = mutex("warm");
         self.client.hold(&first).await;
@@ -42,7 +42,7 @@ fn redis_by(proxy: &Proxy, keeper: &Keeper) -> Redis {
     Redis::new(format!("redis://{}?prefix=", proxy.address()).parse().unwrap(), keeper).unwrap()
 }
 
-/// Those who learned nothing. They are the whole batch, and each knows that its verb may have been carried out.
+/// The verbs that got no answer. They are the whole batch, and each has an error which says that the verb may have been carried out.
 fn in_doubt<T: std::fmt::Debug>(answers: &[Result<T, BackendError>], bytes: usize) -> Vec<usize> {
     let failed: Vec<_> = (0..answers.len()).filter(|i| answers[*i].is_err()).collect();
     for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
@@ -68,10 +68,10 @@ fn holders(server: &Server, entries: &[Entry]) -> Vec<Option<(FencingToken, Entr
 #[tokio::test]
 async fn an_enter_whose_batch_answer_is_cut_finds_its_entry_when_repeated() {
     let server = Server::start();
-    // All scripts are known: what is answered is the batch.
+    // The server knows all scripts, so its answer is that of the batch.
     warm(&server).await;
     let far = Far::new(&server);
-    // An admitted entry is answered with "$16", its token of sixteen digits, and two line ends.
+    // The answer to an admitted entry is "$16", its token of sixteen digits, and two line ends.
     let (answer, mut cuts) = (23, 0);
     for bytes in ALONE * answer.. {
         let entries = entries(&format!("job{bytes}"), ASKED);
@@ -79,7 +79,7 @@ async fn an_enter_whose_batch_answer_is_cut_finds_its_entry_when_repeated() {
         let answers = ask_all(&far.client, &entries).await;
         far.proxy.heal();
         let doubtful = in_doubt(&answers, bytes);
-        // What the server carried out, it carried out once.
+        // The server carried out each verb at most once.
         let before = holders(&server, &entries);
         let again = join_all(doubtful.iter().map(|i| far.client.create(&entries[*i]))).await;
         for (i, standing) in doubtful.iter().zip(again) {
@@ -100,7 +100,7 @@ async fn an_enter_whose_batch_answer_is_cut_finds_its_entry_when_repeated() {
 async fn a_leave_whose_batch_answer_is_cut_can_be_repeated_and_frees_no_other() {
     let server = Server::start();
     let (far, other) = (Far::new(&server), warm(&server).await);
-    // ":1", and a line end.
+    // The answer is ":1" and a line end.
     let (answer, mut cuts) = (4, 0);
     for bytes in ALONE * answer.. {
         let entries = entries(&format!("job{bytes}"), ASKED);
@@ -129,7 +129,7 @@ async fn a_leave_whose_batch_answer_is_cut_can_be_repeated_and_frees_no_other() 
     assert_each_byte_was_cut(cuts, answer);
 }
 
-/// The same for users: each gets its lock and gives it back, and none learns of what happened.
+/// The same for users: each gets its lock and gives it back, and none notices the cut.
 #[tokio::test]
 async fn batched_acquisitions_and_releases_survive_a_cut_at_any_byte() {
     let server = Server::start();
@@ -137,9 +137,9 @@ async fn batched_acquisitions_and_releases_survive_a_cut_at_any_byte() {
     let backend = Arc::new(redis_by(&far.proxy, &far.client.keeper));
     let locks = Locks::with(backend, far.client.keeper.clone(), Arc::new(SystemEntropy));
     let locks: Vec<_> = (0..ASKED).map(|i| locks.mutex(format!("job/{i}")).unwrap()).collect();
-    // A prime: in time each place within an answer is hit.
+    // The step is a prime, so that in time it hits each place within an answer.
     for bytes in (0..ASKED * 23).step_by(17) {
-        // Its connection is open.
+        // Opens the connection.
         locks[0].acquire().await.unwrap().release().await.unwrap();
         far.cut(bytes);
         let guards = join_all(locks.iter().map(DistributedLock::acquire)).await;
@@ -161,7 +161,7 @@ async fn batched_acquisitions_and_releases_survive_a_cut_at_any_byte() {
     }
 }
 
-/// Each byte of the batch's answer was once the first to be lost. So long is the answer of one verb.
+/// Asserts that each byte of the batch's answer was once the first to be lost. `answer` is the length of the answer of one verb.
 fn assert_each_byte_was_cut(cuts: usize, answer: usize) {
     assert_eq!(cuts, "*16\r\n".len() + (ASKED - ALONE) * answer);
 }

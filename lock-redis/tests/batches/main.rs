@@ -1,4 +1,4 @@
-//! Verbs that the tasks of one process ask for at the same time are sent in batches, and each gets the answer that it would get alone.
+//! Verbs that the tasks of one process request at the same time are sent in batches, and each gets the answer that it would get alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,9 +22,9 @@ use lock_core::{
 };
 use lock_redis::Redis;
 
-// As long as 32 are on their way at the most, each goes alone: those behind them go out in batches.
+// While at most 32 verbs are in flight, each is sent alone. The verbs after them are sent in batches.
 
-/// A client that has done everything once, a batch too: nothing has to be opened or loaded.
+/// A client that has done everything once, a batch too, so that it does not have to open or load anything.
 async fn warm(server: &Server) -> Client {
     let client = server.client();
     let entries = entries("warm", 96);
@@ -81,7 +81,7 @@ async fn a_lone_verb_goes_alone_and_at_once() {
     let mine = mutex("job");
     client.hold(&mine).await;
     client.leave(&mine).await;
-    // What a batch begins with.
+    // Batches begin with this command.
     assert_eq!(["evalsha", "zadd"].map(|command| server.calls(command)), [2, 0]);
 }
 
@@ -147,7 +147,7 @@ async fn one_that_fails_harms_no_other() {
     let client = warm(&server).await;
     let mut asked = entries("job", 96);
     for i in [3, 50, 95] {
-        // Where its queue should be.
+        // In place of the queue of this lock.
         server.bytes::<()>(&[b"SET", &companion("q", &format!("job/{i}")), b"a user's"]);
     }
     asked[40] = semaphore("job/40", 1, 1);
@@ -211,11 +211,11 @@ async fn what_is_given_up_in_the_queue_is_not_sent_and_harms_no_other() {
     let entries = entries("job", 96);
     let mut asked: Vec<_> =
         entries.iter().map(|entry| Box::pin(client.enter(entry, Step::Create, WaitMode::Try))).collect();
-    // All are asked for before the task that sends has its turn.
+    // All are requested before the sending task runs.
     for verb in &mut asked {
         assert!(verb.as_mut().now_or_never().is_none());
     }
-    // The first went alone, at once.
+    // The first ones were sent alone, at once.
     let is_kept = |i: usize| i < 32 || i.is_multiple_of(2);
     let kept = asked.into_iter().enumerate().filter(|(i, _)| is_kept(*i));
     for standing in join_all(kept.map(|(_, verb)| verb)).await {
@@ -227,7 +227,7 @@ async fn what_is_given_up_in_the_queue_is_not_sent_and_harms_no_other() {
     assert_eq!(held, expected);
 }
 
-/// PR08: what was dropped while it was on its way is as in doubt as ever, and its leave writes a tombstone.
+/// PR08: a verb that was dropped in flight is in doubt even in a batch, and its leave writes a tombstone.
 #[tokio::test]
 async fn a_verb_that_is_given_up_on_its_way_can_leave() {
     let server = Server::start();
@@ -259,7 +259,7 @@ async fn a_batch_is_bounded_in_bytes() {
     let client = warm(&server).await;
     let long: Vec<_> = (0..80).map(|i| mutex(&format!("{i:04096}"))).collect();
     hold_all(&client, &long).await;
-    // Each verb has more than 20 KiB, and a batch 64 at the most; the first 32 went alone.
+    // Each verb has more than 20 KiB, and a batch at most 64 KiB; the first 32 were sent alone.
     assert!(server.calls("evalsha") >= 32 + 48 / 3, "{} commands", server.calls("evalsha"));
 }
 
@@ -272,7 +272,7 @@ async fn a_server_that_forgets_the_scripts_at_any_time_fails_nobody() {
         let entries = entries(&format!("job{round}"), 96);
         let hold = async {
             for entry in &entries {
-                // In the middle, too.
+                // Also between the verbs.
                 if entry.name.as_str().ends_with('7') {
                     tokio::task::yield_now().await;
                     redis::cmd("SCRIPT").arg("FLUSH").exec(&mut admin).unwrap();
@@ -288,7 +288,7 @@ async fn a_server_that_forgets_the_scripts_at_any_time_fails_nobody() {
 async fn a_lost_connection_leaves_every_verb_of_a_batch_in_doubt() {
     let server = Server::start();
     let client = warm(&server).await;
-    // What is sent from now on is read and not carried out.
+    // From now on, commands are read but not carried out.
     server.command::<()>("CLIENT PAUSE 60000 ALL");
     let entries = entries("job", 96);
     let asked = ask_all(&client, &entries);
@@ -321,7 +321,7 @@ async fn each_has_its_own_time_limit_from_when_it_was_asked_for() {
         assert_eq!(*left.as_ref().unwrap_err().kind(), Kind::TimedOut, "{left:?}");
         assert!(*took >= limit, "given up after {took:?}");
     }
-    // Nobody's time began when that of another was over: how long the machine takes for all of them together does not count.
+    // No time limit began when that of another had ended. How long the machine takes for all of them together does not count.
     let took = || left.iter().map(|(_, took)| *took);
     let (first, last) = (took().min().unwrap(), took().max().unwrap());
     assert!(

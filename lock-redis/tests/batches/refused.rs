@@ -1,4 +1,4 @@
-//! What a server refuses: each verb of a batch gets the answer that it would get alone.
+//! Refusals of the server: each verb of a batch gets the answer that it would get alone.
 
 use super::*;
 
@@ -35,8 +35,8 @@ async fn a_server_that_takes_no_writes_says_so_to_each() {
     hold_all(&client, &entries).await;
 }
 
-/// Where a snapshot is to be, there is a folder: as a disk that is full, it cannot be written. Then a server takes no writes,
-/// and not even those that memory pressure never denies.
+/// Lets snapshots fail or succeed. A folder in place of the file makes them fail, as a full disk does. The server then takes no writes, not
+/// even those that memory pressure never denies.
 async fn snapshots(server: &Server, fail: bool) {
     let (_, folder): (String, String) = server.command("CONFIG GET dir");
     let (_, file): (String, String) = server.command("CONFIG GET dbfilename");

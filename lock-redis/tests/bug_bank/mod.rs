@@ -1,4 +1,4 @@
-//! Bugs that locks on Redis have had, put between a client and the server, and the cases that have to find them. See
+//! Bugs that locks on Redis have had, simulated between a client and the server, and the cases that have to find them. See
 //! `docs/bug-bank.md`.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{
     server::{self, Admin},
 };
 
-/// A bug, the case that has to find it, and some words of what it says then.
+/// A bug, the case that has to find it, and some words of the failure that the case then reports.
 struct OnRedis {
     id: &'static str,
     case: (&'static str, &'static str),
@@ -77,7 +77,7 @@ fn is_found(id: &str) {
     assert!(said.contains(bug.says), "{group}::{case} found something else than {id}: {said}");
 }
 
-/// What a bug sends past our own scripts.
+/// Sends the commands of a bug, which bypass our own scripts.
 #[derive(Debug)]
 struct Commands {
     server: Admin,
@@ -170,7 +170,7 @@ fn b05_a_release_of_another_holder_is_found() {
     is_found("b05");
 }
 
-/// The connection is opened again, and nobody is told that something may have been missed (H74).
+/// The connection is opened again, and waiters do not learn that they may have missed hints (H74).
 #[derive(Debug)]
 struct GoesOnWithoutALook;
 
@@ -197,7 +197,7 @@ fn b11_a_stream_that_goes_on_without_a_look_is_found() {
     is_found("b11");
 }
 
-/// At every tenth look of a client the whole queue is read. A waiter needs only those ahead that it waits for.
+/// At every tenth look, a client reads the whole queue. A waiter needs only the entries ahead that it waits for.
 #[derive(Debug, Default)]
 struct ReadsTheWholeQueue(AtomicUsize);
 
@@ -210,7 +210,7 @@ impl Layer for ReadsTheWholeQueue {
         step: Step,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        // More often, the machine would be too busy for the looks themselves.
+        // If this were done more often, the machine would be too busy for the looks themselves.
         if step != Step::Create && self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(10) {
             store.operator().queue(&entry.name).await?;
         }
@@ -218,7 +218,7 @@ impl Layer for ReadsTheWholeQueue {
     }
 }
 
-/// It brings a crowd.
+/// This case has very many waiters.
 mod alone {
     #[test]
     fn b39_a_waiter_that_reads_the_whole_queue_is_found() {
@@ -239,7 +239,7 @@ fn the_bugs_of_redis_are_listed_with_their_cases() {
     assert_eq!(listed, ours.collect());
 }
 
-/// A waiter takes a refusal for final, as if it could not be admitted again.
+/// A waiter treats a refusal as final, as if the server could not serve it again.
 #[derive(Debug)]
 struct GivesUpWhenLockedOut;
 

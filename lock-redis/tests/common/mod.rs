@@ -1,4 +1,4 @@
-//! A server for each test, and clients of it.
+//! A server for each test, and its clients.
 #![allow(dead_code)] // Each test file uses its own part.
 
 use std::time::Duration;
@@ -19,12 +19,12 @@ impl Server {
         Self::with(&[])
     }
 
-    /// With more arguments on its command line.
+    /// Starts a server with more arguments on its command line.
     pub(crate) fn with(arguments: &[&str]) -> Self {
         Self(block_on(RedisServer::start(arguments)))
     }
 
-    /// Kills it, and starts it again on the same port, with nothing in it.
+    /// Kills the server, and starts it again on the same port, empty.
     pub(crate) fn restart_empty(&self) {
         block_on(self.0.restart());
     }
@@ -38,7 +38,7 @@ impl Server {
         self.client_with("")
     }
 
-    /// The same with parameters in the URL: `?prefix=…`. If they name no prefix, there is none, and a name is its key.
+    /// The same with parameters in the URL: `?prefix=…`. Without a prefix among them the prefix is empty, and a name is its key.
     pub(crate) fn client_with(&self, parameters: &str) -> Client {
         let mut config: RedisConfig = format!("{}{parameters}", self.url()).parse().unwrap();
         if !parameters.contains("prefix=") {
@@ -75,12 +75,12 @@ impl Server {
         keys
     }
 
-    /// Everything that is stored, but for how long it lives.
+    /// Everything that is stored, except the ttls.
     pub(crate) fn dump(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.keys().into_iter().map(|key| (key.clone(), self.bytes(&[b"DUMP", &key]))).collect()
     }
 
-    /// How often the server has run a command since the last `CONFIG RESETSTAT`, inside of scripts or not.
+    /// How often the server has run a command since the last `CONFIG RESETSTAT`, inside scripts or not.
     pub(crate) fn calls(&self, command: &str) -> u64 {
         let info: String = self.command("INFO commandstats");
         let start = format!("cmdstat_{command}:calls=");
@@ -136,7 +136,7 @@ impl Client {
         self.redis.renew(&[lease]).await.pop().unwrap().unwrap()
     }
 
-    /// What kind of error entering brings.
+    /// Enters and expects an error. Returns its kind.
     pub(crate) async fn refused(&self, entry: &Entry) -> BackendErrorKind {
         let answer = self.enter(entry, Step::Create, WaitMode::Queue).await;
         answer.expect_err("this must be refused").kind().clone()
@@ -162,7 +162,7 @@ pub(crate) fn entry(of: &str, claim: Claim, ttl: Duration) -> Entry {
     Entry::new(name(of), EntryId::new(SystemEntropy.bits()), claim, ttl)
 }
 
-/// An entry of a mutex that lives for long.
+/// An entry of a mutex with a long ttl.
 pub(crate) fn mutex(of: &str) -> Entry {
     entry(of, Claim::mutex(), ms(30_000))
 }
@@ -214,16 +214,16 @@ pub(crate) fn waiting(standing: Standing) -> Waiting {
     }
 }
 
-/// The ttl, in ms, of leases that are to end within a test, and not before it has asked what it has to while they last: a hundred
-/// times as long as that takes.
+/// The ttl, in ms, of leases that end within a test: a hundred times as long as the requests take that the test makes while the leases
+/// last.
 pub(crate) const BRIEF: u64 = 1_000;
 
-/// Long enough that a lease of so many ms, asked for before, has ended on the server.
+/// Sleeps until a lease of `ttl` ms that was requested before has ended on the server.
 pub(crate) async fn outlive(ttl: u64) {
     tokio::time::sleep(ms(ttl + 20)).await;
 }
 
-/// What has to come by itself. A test that waits in vain fails, and does not hang.
+/// Waits for a future that has to complete by itself. If it does not, the test fails instead of hanging.
 pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(ms(20_000), coming).await.expect("this should have come long ago")
 }

@@ -1,6 +1,6 @@
 //! [`Resp`]: where commands and answers end on a connection to Redis.
 
-/// The scripts themselves, for what they are called on the wire.
+/// The scripts themselves, for their digests, which name them on the wire.
 #[path = "../../src/scripts.rs"]
 #[allow(dead_code)] // Not all of them are verbs.
 mod scripts;
@@ -11,10 +11,10 @@ use lock_conformance::{Answer, Frame, Frames, Request};
 
 use self::scripts::{ENTER, LEAVE, RENEW};
 
-/// The protocol in both versions. A connection that subscribes is there for hints from then on.
+/// Both versions of the protocol. A connection that has subscribed only carries hints from then on.
 #[derive(Debug, Default)]
 pub(crate) struct Resp {
-    /// Commands without an answer.
+    /// The number of commands that are not answered yet.
     open: usize,
     subscribed: bool,
     third_version: bool,
@@ -31,7 +31,7 @@ impl Frames for Resp {
         let subscribes = verb.ends_with("SUBSCRIBE");
         self.subscribed |= subscribes;
         self.third_version |= verb == "HELLO" && words.get(1).is_some_and(|version| *version == b"3");
-        // What is asked in between is answered as if it were said unasked: with a message of its own.
+        // Answers to commands on such a connection are pushed messages, like notifications.
         if subscribes || self.subscribed && !self.third_version {
             return Ok(Some(Frame { len, what: Request::Aside }));
         }
@@ -55,26 +55,26 @@ impl Frames for Resp {
     }
 }
 
-/// The verb that a script carries out, by its digest. None of what is no verb, or several.
+/// The verb of the script with this digest. None if the script is no verb, or several verbs.
 fn name_of(sha: &[u8]) -> Option<&'static str> {
     let verbs = [("enter", &ENTER), ("renew", &RENEW), ("leave", &LEAVE)];
     verbs.into_iter().find(|(_, script)| script.sha().as_bytes() == sha).map(|(verb, _)| verb)
 }
 
-/// How long the value is that these bytes begin with, if it is whole.
+/// The length of the value at the start of these bytes, if the value is complete.
 fn value(bytes: &[u8], depth: usize) -> io::Result<Option<usize>> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (line, after) = (&bytes[1..end.max(1)], end + 2);
     let values = match bytes[0] {
         b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => return Ok(Some(after)),
         b'$' | b'!' | b'=' => {
-            // None has the length -1.
+            // The null value has the length -1.
             let len = usize::try_from(number(line)?).map_or(after, |len| after + len + 2);
             return Ok((bytes.len() >= len).then_some(len));
         }
         b'*' | b'~' | b'>' => number(line)?,
         b'%' => number(line)? * 2,
-        // What it says of the value behind it is a part of that.
+        // Attributes belong to the value that follows them.
         b'|' => number(line)? * 2 + 1,
         _ => return Err(refused("the redis protocol", bytes)),
     };
@@ -94,12 +94,12 @@ fn value(bytes: &[u8], depth: usize) -> io::Result<Option<usize>> {
     Ok(Some(len))
 }
 
-/// The strings in an array of strings, up to one that is none.
+/// The strings in an array of strings, up to the first element that is not a string.
 fn words(array: &[u8]) -> Vec<&[u8]> {
     let mut lines = array.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let mut words = Vec::new();
     lines.next();
-    // A name that has a line break in it is not found whole, and is no verb.
+    // A name that contains a line break is cut there. It is no verb.
     while let (Some([b'$', ..]), Some(word)) = (lines.next(), lines.next()) {
         words.push(word);
     }
@@ -128,7 +128,7 @@ mod tests {
         Request::Ask(name.to_owned())
     }
 
-    /// All frames of what is said, given one byte more at a time.
+    /// All frames of the bytes in `said`, which are given one more byte at a time.
     fn answers(frames: &mut Resp, said: &[u8]) -> Vec<Frame<Answer>> {
         let (mut begin, mut found) = (0, Vec::new());
         for end in 0..=said.len() {

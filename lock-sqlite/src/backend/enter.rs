@@ -10,7 +10,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Where an entry stands after `enter`.
+/// The state of an entry after `enter`.
 pub(crate) enum EntryState {
     Admitted {
         token: FencingToken,
@@ -19,7 +19,7 @@ pub(crate) enum EntryState {
         token: FencingToken,
         ahead: u64,
         holder: Option<String>,
-        /// In nanoseconds: how long until a lease ends that is in the way.
+        /// In nanoseconds: how long until a lease ends that blocks the entry.
         look_again: u64,
         hints: Hints,
     },
@@ -73,7 +73,7 @@ pub(crate) fn enter(
         if queue.rows[index].admitted {
             return Ok(EntryState::Admitted { token });
         }
-        // Nobody waits for a holder that is dead.
+        // No entry waits for a dead holder.
         if !reap_dead(transaction, queue.holders())? {
             return waits(transaction, &queue, index, entry, token);
         }
@@ -87,7 +87,7 @@ fn waits(
     entry: &Entry,
     token: FencingToken,
 ) -> Result<EntryState, Failure> {
-    // C6: until this is committed nobody else can write, and so nobody can admit the entry before it listens.
+    // C6: no other process can write until this is committed, so none can admit the entry before it listens.
     let hints = transaction.notifier.waiters.listen(entry.id);
     transaction.notifier.waiters.mark_waiting(entry.id, &entry.name, token);
     let ahead = queue.ahead(transaction, index)?;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::{files::Files, notify::notifier::Notifier, store::Store};
 
-    /// The counts that SQL gives for an entry far behind are those of the rule on the whole queue, with some of its entries dead.
+    /// The counts that SQL gives for an entry far behind agree with the rule applied to the whole queue, in which some entries are dead.
     #[test]
     fn an_entry_far_behind_is_told_the_same_as_from_the_whole_queue() {
         let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ mod tests {
         for ((id, claim), number) in ids().zip(claims).zip(1..) {
             let index =
                 queue.push(transaction, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
-            // In another order than that of the queue.
+            // The ends are in another order than the queue.
             let expires = transaction.now + 1 + number * 7 % 11;
             let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
             transaction.connection.execute(set, (name.as_str(), queue.rows[index].token, expires))?;
@@ -180,7 +180,7 @@ mod tests {
         Ok(())
     }
 
-    /// A user who may write to the file has put more into it than can be read within the shortest time limit for a command.
+    /// A user who may write to the file has put more rows into it than can be read within the shortest time limit for a command.
     #[test]
     fn a_verb_on_a_huge_queue_ends_when_its_time_is_over() {
         const READERS: &str =

@@ -8,7 +8,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Leaves the queue, and admits all who now fit. Returns the process of the entry, if there was one.
+/// Leaves the queue, and admits all entries that now fit. Returns the process of the entry, if the entry was there.
 ///
 /// # Errors
 /// An error of SQLite.

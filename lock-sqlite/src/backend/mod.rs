@@ -37,7 +37,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// After so many verbs, a caller yields once to other tasks.
+/// After this many verbs, a caller yields once to other tasks.
 const TURNS: usize = 16;
 
 /// Locks between the processes of one machine, over one file. Make one for a process, and share it. Backends with the same settings share
@@ -60,11 +60,11 @@ pub struct Sqlite {
     pub(crate) files: Files,
     config: SqliteConfig,
     handle: Arc<ExecutorHandle>,
-    /// Known once the keeper has run a task of ours.
+    /// The keeper's thread. Known once the keeper has run a task of ours.
     keeper_thread: Arc<OnceLock<ThreadId>>,
-    /// Verbs that their callers carried out, or tried to.
+    /// The number of verbs that their callers carried out, or tried to.
     turns: AtomicUsize,
-    /// The process that started the worker: a fork has no such thread.
+    /// The process that started the worker. A fork does not have this thread.
     pid: u32,
 }
 
@@ -82,7 +82,7 @@ impl Sqlite {
         let keeper_thread = Arc::new(OnceLock::new());
         let thread = Arc::clone(&keeper_thread);
         keeper.spawn(async move {
-            // It is set once.
+            // This sets it for the first and only time.
             let _ = thread.set(thread::current().id());
         });
         let (keeper, pid) = (keeper.clone(), std::process::id());
@@ -103,9 +103,9 @@ impl Sqlite {
         Ok(sqlite)
     }
 
-    /// Another handle to the file by which others see that this process lives. A process that has it open, such as a child that inherits
-    /// it, counts as this one: its locks are free before their ttl ends only when all handles are closed. Executed programs do not inherit
-    /// it, unless `FD_CLOEXEC` is cleared.
+    /// Another handle to the file by which other processes see that this process is alive. A process that has it open, such as a child that
+    /// inherits it, counts as this one: the locks are free before their ttl ends only when all handles are closed. Executed programs do not
+    /// inherit it, unless `FD_CLOEXEC` is cleared.
     ///
     /// # Errors
     /// [`BackendError`] if the file cannot be opened.
@@ -116,8 +116,8 @@ impl Sqlite {
         self.call(Store::process_file).await
     }
 
-    /// Continues as if `last` had been minted, in every name: for a move to a new file, with the largest token of the old one. Tokens never
-    /// go back.
+    /// Makes all later tokens of every name larger than `last`. Use this to move to a new file, with the largest token of the old one.
+    /// Tokens never become smaller.
     ///
     /// # Errors
     /// [`BackendError`] if the file cannot be written.
@@ -128,7 +128,7 @@ impl Sqlite {
         self.call(move |store, give_up| store.raise_tokens(give_up, last)).await
     }
 
-    /// Runs an operation as one transaction: on the caller's thread if nothing is in the way, else on the worker.
+    /// Runs an operation as one transaction: on the caller's thread if that is possible at once, otherwise on the worker.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure> + Send + 'static,
@@ -148,7 +148,7 @@ impl Sqlite {
         self.call(move |store, give_up| store.write(give_up, &operation)).await
     }
 
-    /// The keeper's thread serves all stores, so a slow file must not block it (PR35). Until it is known which thread it is, it may be any.
+    /// The keeper's thread serves all stores, so a slow file must not block it (PR35). Until that thread is known, any thread may be it.
     fn may_run_inline(&self) -> bool {
         self.keeper_thread.get().is_some_and(|keepers| *keepers != thread::current().id())
     }
@@ -169,11 +169,11 @@ impl Sqlite {
     ) -> Result<T, BackendError> {
         self.check_fork()?;
         let limit = self.config.command_timeout;
-        // The worker gives up before its caller does, and says what it waited for.
+        // The worker gives up before its caller does, and its error says what it waited for.
         let give_up = Instant::now() + limit * 7 / 8;
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |store| {
-            // Nobody waits for it any more. The core cleans up after a call that was given up.
+            // The caller no longer waits. The core cleans up after a call that was given up.
             if reply.is_canceled() {
                 return Box::new(|| ());
             }
@@ -223,7 +223,7 @@ impl Backend for Sqlite {
                 valid_until,
                 ahead,
                 holder: Some(Holder::Ours { label: holder }),
-                // From now: a look that comes too early has to be repeated.
+                // Counted from now: a look that comes too early has to be repeated.
                 look_again: self.keeper.now() + Duration::from_nanos(look_again),
                 hints,
             },
@@ -245,7 +245,7 @@ impl Backend for Sqlite {
         };
         match renewed.await {
             Ok(renewed) => leases.iter().zip(renewed).map(renewal).collect(),
-            // They share one transaction, so each has its error.
+            // The leases share one transaction, and so its error.
             Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -261,7 +261,7 @@ impl Backend for Sqlite {
         .await
     }
 
-    /// Nothing is kept but entries, and the files of this process, which go with it.
+    /// Nothing to do: the store has only entries, and the files of this process, which are removed with the backend.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// Each lease of a batch gets the error as it is: with its advice, and whether anything was sent.
+    /// Each lease of a batch gets the same error: with its advice, and whether anything was sent.
     #[tokio::test]
     async fn a_fork_is_told_once_what_to_do_and_so_is_each_of_its_leases() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The [`Operator`] of a file: what people and tools need.
+//! The [`Operator`] of a file: operations for operators and tools.
 
 use async_trait::async_trait;
 use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow};
@@ -15,7 +15,7 @@ use crate::{
 
 #[async_trait]
 impl Operator for Sqlite {
-    /// Dead processes are removed first, so that an entry that is shown as waiting does wait.
+    /// Removes dead processes first, so that an entry that is shown as waiting really waits.
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let name = name.clone();
         self.call(move |store, give_up| {
@@ -42,7 +42,7 @@ impl Operator for Sqlite {
                 let mut names = Vec::new();
                 while let Some(row) = rows.next()? {
                     let name: String = row.get(0)?;
-                    // In the order of bytes, the names with the prefix come first.
+                    // In byte order, the names with the prefix come first.
                     if !name.starts_with(&prefix) {
                         break;
                     }

@@ -9,14 +9,14 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Extends the lease of a holder. Returns false if the lease is over, for good; and for a waiter, which looks again instead: a forged
-/// message may have told it that it was admitted.
+/// Extends the lease of a holder. Returns false if the lease has ended, and for a waiter, which looks again instead: a forged
+/// message may have made it believe that it was admitted.
 ///
 /// # Errors
 /// An error of SQLite.
 pub(crate) fn renew(transaction: &mut Transaction<'_>, lease: &Lease) -> Result<bool, Failure> {
     let Lease { entry, token } = lease;
-    // PR06: judged by its own end first. PR04: never shorter.
+    // PR06: the lease's own end is judged first. PR04: a lease never shrinks.
     let renew = "UPDATE entries SET expires = max(expires, ?4) WHERE name = ?1 AND token = ?2 AND entry = ?3 AND expires > ?5 AND admitted = 1";
     let expires = transaction.now.saturating_add(nanos(entry.ttl));
     let token = token.get().cast_signed();

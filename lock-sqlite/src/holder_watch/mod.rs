@@ -1,5 +1,5 @@
-//! [`HolderWatch`]: watches, for the waiters of this process, whether the holders ahead of them are alive, and finds hints that were lost.
-//! A dead process cannot tell anybody.
+//! [`HolderWatch`]: watches, for the waiters of this process, whether the holders ahead of them are alive, because a dead process cannot
+//! notify others. Also finds hints that were lost.
 
 #[cfg(test)]
 mod pace_tests;
@@ -23,51 +23,51 @@ use crate::{error::Failure, process_lock, reap::reap_dead, store::Store};
 /// How often lost hints are looked for.
 const HINTS: Duration = Duration::from_millis(100);
 
-/// At every look of this number, SQLite is asked whether anybody wrote, even if the log looks unchanged.
+/// At every tenth look, SQLite is asked whether any process has written, even if the log looks unchanged.
 const UNASKED: u32 = 10;
 
-/// The modification time of the log tells when somebody last wrote, with the precision of its file system. Two writes that are younger than
-/// this may have the same time.
+/// The modification time of the log shows the last write, with the precision of its file system. Two writes that are younger than this may
+/// have the same time.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// How long a look waits for writers.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Up to so many waiters of one name are looked up one by one. With more, all entries of this process in the queue are read.
+/// Up to this many waiters of one name are looked up one by one. With more, all entries of this process in the queue are read.
 const FEW: usize = 8;
 
 /// The waiters of this process, by name.
 type Waiting = BTreeMap<LockName, Vec<(FencingToken, EntryId)>>;
 
-/// What is known of the holders that this process waits for.
+/// What is known about the holders that this process waits for.
 #[derive(Debug)]
 pub(crate) struct HolderWatch {
-    /// What was seen without SQLite, when it was last asked.
+    /// What the file system showed when SQLite was last asked.
     fingerprint: Option<Fingerprint>,
-    /// Looks since then.
+    /// The number of looks since then.
     unasked: u32,
-    /// The state at the last read: SQLite's count of the commits of others, the store's count of its own, and that of the waiters.
+    /// The state at the last read: SQLite's count of foreign commits, the store's count of its own, and the waiters' count of changes.
     read_at: Option<(i64, u64, u64)>,
     waiting: Waiting,
     watched: WatchedProcesses,
-    /// Looks since any of this changed.
+    /// The number of looks since any of this changed.
     still: u32,
     /// Whether a hint may have been lost since the last search for lost ones.
     hints_due: bool,
     hints_at: Option<Instant>,
 }
 
-/// If none of this changed, nothing else did.
+/// A state that can be read without SQLite. If it is unchanged, so is everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fingerprint {
-    /// Of the log: device, inode, length and modification time.
+    /// The device, inode, length and modification time of the log.
     log: Option<(u64, u64, u64, i64, i64)>,
     changes: u64,
     waiters: u64,
 }
 
 impl Fingerprint {
-    /// Takes one look at the file system. The second value tells whether the log is so new that two writes may look like one.
+    /// Takes one look at the file system. The second value is whether the log is so new that two writes may look like one.
     fn at(store: &Store) -> (Self, bool) {
         let found = fs::metadata(&store.files.wal).ok();
         let age = found.as_ref().and_then(|found| found.modified().ok()?.elapsed().ok());
@@ -109,7 +109,7 @@ impl HolderWatch {
         if self.fingerprint != Some(fingerprint) || is_fresh || self.unasked >= UNASKED {
             self.ask(store, fingerprint, give_up)?;
         }
-        // Reading has created them.
+        // The read has created them.
         let Some(folder) =
             store.process_files.as_ref().map(|process_files| Arc::clone(process_files.folder()))
         else {
@@ -135,7 +135,7 @@ impl HolderWatch {
         Ok(Vec::new())
     }
 
-    /// Asks SQLite whether anybody wrote. If so, reads which processes are ahead of the waiters.
+    /// Asks SQLite whether any process has written. If so, reads which processes are ahead of the waiters.
     fn ask(
         &mut self,
         store: &mut Store,
@@ -169,7 +169,7 @@ impl HolderWatch {
         Ok(())
     }
 
-    /// Finds hints whose datagrams were lost: one that finds no room is not sent again.
+    /// Finds hints whose datagrams were lost: a datagram for which a socket has no room is not sent again.
     fn lost_hints(&self, store: &mut Store, give_up: Instant) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         store.read(give_up, |connection, process_files| {
             let mut hints = Vec::new();
@@ -245,7 +245,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A holder, and so many waiters of another client behind it.
+    /// A holder, and this many waiters of another client behind it.
     struct Queue {
         _folder: tempfile::TempDir,
         holder: Store,
@@ -282,7 +282,7 @@ mod tests {
             Self { _folder: folder, holder, waiters, hints }
         }
 
-        /// Nobody is told: this store has no executor that sends messages.
+        /// This sends no messages, because the store has no executor.
         fn leave(&mut self, number: u128) {
             let leave = |transaction: &mut crate::transaction::Transaction<'_>| {
                 leave::leave(transaction, &entry(number).name, entry(number).id).map(drop)
@@ -302,7 +302,7 @@ mod tests {
         STATEMENTS.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// As many looks as the next waiter has in two seconds.
+    /// The number of looks that the next waiter takes in two seconds.
     #[test]
     fn idle_waiters_ask_the_file_equally_seldom_however_many_they_are() {
         const LOOKS: usize = 80;

@@ -1,4 +1,4 @@
-//! How often a process looks at those ahead, by its place in the queue.
+//! How often a process looks at the processes ahead, by its place in the queue.
 
 use lock_core::{Claim, Entry, Hints, Step, WaitMode};
 
@@ -26,7 +26,7 @@ struct Client {
 }
 
 impl Client {
-    /// So many clients, in this order. The first holds the lock.
+    /// This many clients, in this order. The first holds the lock.
     fn queue(folder: &tempfile::TempDir, number: u128) -> Vec<Self> {
         (0..number).map(|number| Self::come(folder, number)).collect()
     }
@@ -86,13 +86,13 @@ fn a_process_behind_two_others_looks_ever_more_seldom() {
     assert_eq!((far.pause(0), far.pause(1), far.pause(u32::MAX)), (BEHIND, BEHIND * 2, FAR));
 }
 
-/// Else nobody would look any more once those who look often are dead.
+/// Otherwise no process would look any more once the processes that look often are dead.
 #[test]
 fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut clients = Client::queue(&folder, 4);
     let mut last = clients.pop().unwrap();
-    // The holder lives.
+    // The holder is alive.
     clients.truncate(1);
     let (mut watch, started) = (HolderWatch::new(), Instant::now());
     while last.count() > 2 {
@@ -103,7 +103,7 @@ fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     assert_eq!(clients[0].count(), 2, "the holder was taken for dead");
 }
 
-/// It sleeps for long, and would not look for so long whether the holder lives.
+/// The process sleeps for long, and would not check for so long whether the holder is alive.
 #[test]
 fn only_the_process_that_becomes_the_next_is_told() {
     let folder = tempfile::tempdir().unwrap();

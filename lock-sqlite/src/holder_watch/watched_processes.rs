@@ -10,17 +10,18 @@ use crate::{error::Failure, process_lock::Member, transaction::member};
 /// How often holders are looked at if the next waiter is in this process (PR34).
 pub(crate) const NEXT: Duration = Duration::from_millis(25);
 
-/// The same with one process ahead, which looks for itself: it may be stopped, or die with the holder.
+/// The same with one process ahead, which looks by itself, but may be stopped, or die with the holder.
 pub(crate) const BEHIND: Duration = Duration::from_millis(75);
 
-/// The same with more processes ahead, of which two would have to die: at first as often, then ever more seldom while the queue stands
-/// still, down to this. So a hundred waiting processes cost no more than a few.
+/// The same with more processes ahead, of which two would have to die: at first as often as with one, then less and less often while the
+/// queue does not change, down to this. So a hundred waiting processes cost no more than a few.
 pub(crate) const FAR: Duration = Duration::from_secs(2);
 
-/// So many waiting processes look often. Those behind them watch these, too.
+/// How many waiting processes look often. The processes behind them watch these, too.
 const WATCHERS: usize = 2;
 
-/// The processes of at most so many waiters are read. If all of them belong to few processes, this one may be among those that look often.
+/// The processes of at most this many waiters are read. If all of them belong to few processes, this process may be among those that look
+/// often.
 const FEW: usize = 16;
 
 /// The processes ahead of the waiters of this one.
@@ -28,22 +29,22 @@ const FEW: usize = 16;
 pub(crate) struct WatchedProcesses {
     /// The holders, and the first waiters ahead of ours. Never this process.
     pub(crate) members: Vec<Member>,
-    /// How many other processes wait ahead of ours, in the queue with the fewest, as far as it was read.
+    /// The number of other processes that wait ahead of ours, in the queue with the fewest, as far as it was read.
     ahead: usize,
 }
 
 impl WatchedProcesses {
-    /// Nothing is waited for.
+    /// For a process without waiters.
     pub(crate) fn nobody() -> Self {
         Self { members: Vec::new(), ahead: WATCHERS }
     }
 
-    /// A waiter of ours may be the next: nothing was read yet.
+    /// For a process that has read nothing yet, so that one of its waiters may be the next.
     pub(crate) fn at_the_front() -> Self {
         Self { members: Vec::new(), ahead: 0 }
     }
 
-    /// How long until the next look, after so many looks without a change.
+    /// How long until the next look, after this many looks without a change.
     pub(crate) fn pause(&self, looks: u32) -> Duration {
         match self.ahead {
             0 => NEXT,
@@ -75,7 +76,7 @@ impl WatchedProcesses {
                     ahead.push(id);
                 }
             }
-            // Without a known file, nobody can tell whether a process lives.
+            // Without a known lock file, it is unknown whether a process is alive.
             if id != me && row.get::<_, Option<i64>>(0)?.is_some() {
                 let found = member(row)?;
                 if !self.members.contains(&found) {

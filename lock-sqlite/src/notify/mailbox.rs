@@ -1,6 +1,6 @@
-//! [`Mailbox`]: one datagram socket for each process, for messages from the others. Lost messages are found by looking. A message is
-//! believed until a renewal of what it says is refused: for so long, a user who may send to the socket can make a waiter take itself for a
-//! holder.
+//! [`Mailbox`]: one datagram socket for each process, for messages from the others. Lost messages are found by looking. A message of a
+//! grant is believed until the renewal of the lock is refused: until then, a user who may send to the socket can make a waiter take
+//! itself for a holder.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use crate::{
     process_lock::{new_name, socket_name},
 };
 
-/// Sends to all processes of a store, and receives for this one, on a thread of its own that ends with it.
+/// Sends messages to the other processes of a store, and receives those for this one, on a thread that ends with the mailbox.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     folder: Arc<ProcessFolder>,
@@ -36,7 +36,7 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// # Errors
-    /// If the socket cannot be made, or its thread cannot be started.
+    /// If the socket cannot be created, or its thread cannot be started.
     pub(crate) fn open(
         folder: &Arc<ProcessFolder>,
         id: i64,
@@ -54,7 +54,7 @@ impl Mailbox {
         Ok(Self { folder: Arc::clone(folder), sender, receiver, ended })
     }
 
-    /// Sends without waiting: a process whose socket is full, or gone, is not told.
+    /// Sends without waiting. If the socket of a process is full or gone, the message is lost.
     pub(crate) fn send(&self, to: i64, message: Message) {
         let address = self.folder.address(&socket_name(to));
         if let Err(error) = self.sender.send_to(message.to_string().as_bytes(), address) {

@@ -7,11 +7,11 @@ use lock_core::{EntryId, FencingToken};
 /// What one process tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// This entry of yours was admitted.
+    /// This entry of the receiver was admitted.
     Admitted(EntryId, FencingToken),
-    /// This entry of yours was evicted.
+    /// This entry of the receiver was evicted.
     Evicted(EntryId),
-    /// This entry of yours is the first that waits.
+    /// This entry of the receiver is the first waiter.
     Next(EntryId),
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Message {
 pub(crate) const BUFFER: usize = 128;
 
 impl Message {
-    /// None if it is no message: others may send anything.
+    /// Reads a message. None if the bytes are no message: other programs may send anything.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
         let (what, entry) = (words.next()?, words.next()?.parse().ok()?);

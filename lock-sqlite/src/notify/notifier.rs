@@ -25,7 +25,7 @@ impl Notifier {
             }
             Message::Next(_) => {}
         }
-        // A process that was told something may be the next in another queue by now.
+        // A process that got a message may have the next waiter of a queue by now.
         self.waiters.waker.wake();
     }
 }

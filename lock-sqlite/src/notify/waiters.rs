@@ -16,7 +16,7 @@ use super::worker_waker::WorkerWaker;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
     board: Notifier,
-    /// Wakes the worker, which watches for them.
+    /// Wakes the worker, which watches holders for these entries.
     pub(crate) waker: WorkerWaker,
     table: Arc<Mutex<WaiterTable>>,
 }
@@ -24,16 +24,16 @@ pub(crate) struct Waiters {
 #[derive(Debug, Default)]
 struct WaiterTable {
     listening: BTreeMap<EntryId, Waiting>,
-    /// How many of them are known to wait.
+    /// The number of entries that are known to wait.
     waiting_count: usize,
-    /// How often that set changed.
+    /// How often the set of waiting entries changed.
     changes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     listeners: usize,
-    /// Its place, once the store has reported it.
+    /// The place of the entry, once the store has reported it.
     place: Option<(LockName, FencingToken)>,
 }
 
@@ -45,7 +45,7 @@ impl Waiters {
         Box::pin(Listener { entry, hints, waiters: self.clone(), pid })
     }
 
-    /// The store has reported where an entry waits. Does nothing if nobody listens any more.
+    /// Records where an entry waits, as the store has reported. Does nothing if the entry has no listener any more.
     pub(crate) fn mark_waiting(&self, entry: EntryId, name: &LockName, token: FencingToken) {
         let mut table = self.table.lock();
         let WaiterTable { listening, waiting_count, changes } = &mut *table;
@@ -67,7 +67,7 @@ impl Waiters {
         self.table.lock().listening.iter().filter_map(place).collect()
     }
 
-    /// A number that changes whenever an entry begins or ceases to be known to wait.
+    /// A number that changes whenever the set of waiting entries changes.
     pub(crate) fn changes(&self) -> u64 {
         self.table.lock().changes
     }
@@ -77,7 +77,7 @@ impl Waiters {
         self.table.lock().waiting_count == 0
     }
 
-    /// How many listeners there are.
+    /// The number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         self.board.listeners()
     }
@@ -105,7 +105,7 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // In a fork the worker does not exist, but may seem to hold the lock forever.
+        // In a forked child, the lock may stay locked for ever by the worker, which exists only in the parent.
         if self.pid != std::process::id() {
             return;
         }

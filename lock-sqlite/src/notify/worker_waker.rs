@@ -1,4 +1,4 @@
-//! [`WorkerWaker`]: wakes the worker when it sleeps for longer than the next waiter may wait for a look.
+//! [`WorkerWaker`]: wakes the worker if it sleeps for longer than the next waiter may wait for a look.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use std::{
 /// Wakes the worker.
 type Call = Box<dyn Fn() + Send + Sync>;
 
-/// Used when an entry begins to wait, or is told something. Clones share the worker.
+/// Used when an entry begins to wait, or gets a message. Clones share the worker.
 #[derive(Clone, Default)]
 pub(crate) struct WorkerWaker(Arc<Inner>);
 
@@ -25,12 +25,12 @@ struct Inner {
 }
 
 impl WorkerWaker {
-    /// Sets how to wake the worker. Only the first call counts.
+    /// Sets the function that wakes the worker. Only the first call counts.
     pub(crate) fn set_wake(&self, call: Call) {
         let _ = self.0.call.set(call);
     }
 
-    /// Wakes the worker if it sleeps for long. Otherwise only counts: waiters may be many, and change often.
+    /// Wakes the worker if it sleeps for long. Otherwise only counts the call: there may be many waiters that change often.
     pub(crate) fn wake(&self) {
         self.0.wakes.fetch_add(1, Ordering::SeqCst);
         if self.0.is_sleeping.swap(false, Ordering::SeqCst)

@@ -1,5 +1,5 @@
-/* A disk that is full, read-only or slow as long as a file says so, and that tells how often it was waited for, and how much of
-   the log it was made to keep. Loaded before the C library, by LD_PRELOAD. What a process has locked, and what it reads, is left alone. */
+/* A disk that is full, read-only or slow as long as a flag file exists. It records how often a process waited for it, and how much of
+   the log was synced. Loaded before the C library, by LD_PRELOAD. Locks and reads are not changed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,12 @@ static const char *flag(const char *suffix) {
 
 static int says(const char *suffix) { return syscall(SYS_access, flag(suffix), F_OK) == 0; }
 
-/* Only what belongs to the database. */
+/* Whether a file belongs to the database. */
 static int is_database(const char *path) {
     return strstr(path, "/locks.db") != NULL && strstr(path, "-processes") == NULL;
 }
 
-/* The path of an open file, or nothing. */
+/* The path of an open file, or an empty string. */
 static const char *path_of(int fd) {
     static __thread char path[4096];
     char link[64];
@@ -38,7 +38,7 @@ static const char *path_of(int fd) {
     return path;
 }
 
-/* Counts by the size of a file. */
+/* Counts a wait for the disk, by the size of a file. */
 static void waited(void) {
     int file = (int)syscall(SYS_openat, AT_FDCWD, flag(".waits"), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (syscall(SYS_write, file, ".", 1) != 1) abort();
@@ -81,8 +81,8 @@ static int opened(const char *path, int flags, mode_t mode) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-/* Whoever makes a socket is kept for a moment behind it: others have the time to come in between. The header has another word for the
-   second argument. */
+/* Pauses a process for a moment after it has created a socket, so that another process can act in between. The header has another type for
+   the second argument. */
 int bind(int fd, const void *address, unsigned length) {
     int done = (int)syscall(SYS_bind, fd, address, length), error = errno;
     if (says(".gap")) {

@@ -1,4 +1,4 @@
-//! A disk that is full, read-only, slow or forgetful, for tests that are run in a process of their own.
+//! A disk that is full, read-only, slow or forgetful, for tests that run in a process of their own.
 
 use std::{fs, path::Path, process::Command};
 
@@ -9,12 +9,12 @@ use crate::file::OwnFile;
 /// Why a test does nothing in an ordinary run.
 pub(crate) const A_PART: &str = "it is a part of another test, which runs it in a process of its own";
 
-/// How often the disk was waited for.
+/// How often a process waited for the disk.
 pub(crate) fn waits() -> u64 {
     fs::metadata(flag(".waits")).map_or(0, |waits| waits.len())
 }
 
-/// Runs one test of this binary in a process whose disk is full or read-only when a file says so.
+/// Runs one test of this binary in a process whose disk is full, read-only or slow while a flag file exists.
 pub(crate) fn on_a_bad_disk(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (source, library) = (folder.path().join("disk.c"), folder.path().join("disk.so"));
@@ -32,7 +32,7 @@ pub(crate) fn on_a_bad_disk(test: &str) {
     assert!(output.contains("1 passed"), "{output}");
 }
 
-/// Runs one test of this binary in a process of its own, and gives what it said.
+/// Runs one test of this binary in a process of its own, and returns its output.
 pub(crate) fn again(test: &str, folder: &Path, variables: &[(&str, &Path)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
@@ -47,7 +47,7 @@ pub(crate) fn again(test: &str, folder: &Path, variables: &[(&str, &Path)]) -> S
     said
 }
 
-/// The file of a test that runs in such a process; none in an ordinary run.
+/// The file for a test that runs in such a process. None in an ordinary run.
 pub(crate) fn here(test: &str) -> Option<OwnFile> {
     if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok(test) {
         ran_nothing(test, A_PART);
@@ -56,7 +56,7 @@ pub(crate) fn here(test: &str) -> Option<OwnFile> {
     Some(OwnFile::new())
 }
 
-/// The file that says so.
+/// The path of a flag file.
 pub(crate) fn flag(suffix: &str) -> String {
     std::env::var("DISTLOCK_DISK").unwrap() + suffix
 }

@@ -1,4 +1,4 @@
-//! [`OwnFile`]: a file in a folder of its own, and what happens to files.
+//! [`OwnFile`]: a file in a folder of its own, and the operations that change or disturb it.
 
 use std::{
     ffi::OsString,
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const NO_SERVER: Control = Err(Unsupported("a file is no server"));
 const NO_LIMIT: Control = Err(Unsupported("nothing limits it but the disk"));
 
-/// Settings of a client that has nothing in common with others of its process: those whose settings are the same do.
+/// Settings of a client that shares nothing with other clients of its process. Clients with the same settings share their threads and files.
 pub(crate) fn config(path: &Path) -> SqliteConfig {
     static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let mut config = SqliteConfig::default();
@@ -32,16 +32,16 @@ pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
     Sqlite::new(config(path), keeper).expect("the configuration is good")
 }
 
-/// A file for one test. It goes with its folder.
+/// A file for one test. It is removed with its folder.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     folder: TempDir,
-    /// A connection that writes and does not end.
+    /// A connection with a write transaction that does not end.
     writer: Mutex<Option<Connection>>,
 }
 
 impl OwnFile {
-    /// A file that nobody has opened yet.
+    /// A file that has not been opened yet.
     ///
     /// # Panics
     /// If there is no room for it.
@@ -54,17 +54,17 @@ impl OwnFile {
         self.folder.path().join("locks.db")
     }
 
-    /// The folder of the processes that have it open.
+    /// The folder of the processes that have the file open.
     pub(crate) fn processes(&self) -> PathBuf {
         self.beside("-processes")
     }
 
-    /// A connection as `sqlite3` opens one.
+    /// A connection like one of the `sqlite3` program.
     pub(crate) fn open(&self) -> Connection {
         Connection::open(self.path()).expect("the file is there")
     }
 
-    /// What stands beside it.
+    /// The path of a file beside the database.
     pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
         let mut path: OsString = self.path().into();
         path.push(suffix);
@@ -74,7 +74,7 @@ impl OwnFile {
     /// Removes the database while clients have it open.
     pub(crate) fn remove(&self) {
         for suffix in ["", "-wal", "-shm"] {
-            // It may not be there yet.
+            // The file may not exist yet.
             let _ = fs::remove_file(self.beside(suffix));
         }
     }
@@ -94,7 +94,7 @@ impl ServerControl for OwnFile {
         NO_SERVER
     }
 
-    /// Begins to write, so that nobody else can.
+    /// Begins a write transaction, so that no other connection can write.
     async fn pause(&self) -> Control {
         let connection = self.open();
         connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes for more than five seconds");
@@ -103,7 +103,7 @@ impl ServerControl for OwnFile {
     }
 
     async fn resume(&self) -> Control {
-        // What it wrote is undone.
+        // This rolls its transaction back.
         drop(self.writer.lock().take());
         Ok(())
     }
@@ -118,9 +118,9 @@ impl ServerControl for OwnFile {
         Ok(())
     }
 
-    /// The log, which is brought into the file.
+    /// Moves the log into the file.
     async fn forget(&self) -> Control {
-        // Not all of the log is moved into the file while somebody reads.
+        // While a connection reads, not all of the log is moved into the file.
         let _ = self.open().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
@@ -133,7 +133,7 @@ impl ServerControl for OwnFile {
         NO_LIMIT
     }
 
-    /// As somebody does to clear a disk.
+    /// Deletes files, as an operator may do to clear a disk.
     async fn evict(&self) -> Control {
         self.remove();
         Ok(())
@@ -161,7 +161,7 @@ impl ServerControl for OwnFile {
         Ok(())
     }
 
-    /// Its memory is what the database has in use.
+    /// The memory in the footprint is the space that the database uses.
     async fn footprint(&self) -> Result<Footprint, Unsupported> {
         if !self.path().exists() {
             return Ok(Footprint::default());

@@ -1,4 +1,4 @@
-//! Users of one group, and files of theirs.
+//! Users of one group, and their files.
 
 use std::{
     fs::{self, Permissions},
@@ -13,7 +13,7 @@ use lock_sqlite::{ConnectError, Sqlite};
 
 use crate::file::{OwnFile, config};
 
-/// Numbers that nobody has.
+/// User and group ids that are not in use.
 pub(crate) const GROUP: u32 = 54_321;
 pub(crate) const ANNA: u32 = 54_001;
 pub(crate) const BERT: u32 = 54_002;
@@ -32,7 +32,7 @@ pub(crate) async fn refused(path: &Path) -> BackendError {
     }
 }
 
-/// A file as `docs/backends/sqlite.md` has it made, with the program of these tests beside it, which other users may run there.
+/// A file made as `docs/backends/sqlite.md` says, with the program of these tests beside it, so that other users may run it.
 pub(crate) fn shared(folder_mode: u32) -> (OwnFile, PathBuf) {
     let file = OwnFile::new();
     let folder = file.path().parent().unwrap().to_owned();
@@ -56,7 +56,7 @@ pub(crate) fn private(user: u32) -> (OwnFile, PathBuf) {
     (file, program)
 }
 
-/// False, if this is not the user who may be any.
+/// Whether this process may act as any user, which only root may.
 pub(crate) fn may_be_anybody(test: &str) -> bool {
     let may = rustix::process::geteuid().is_root();
     if !may {
@@ -65,7 +65,7 @@ pub(crate) fn may_be_anybody(test: &str) -> bool {
     may
 }
 
-/// What stands in the folder of the processes, and ends so.
+/// The files in the folder of the processes with this extension.
 pub(crate) fn processes(file: &OwnFile, extension: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(file.processes()).into_iter().flatten().flatten().map(|found| found.path());
     all.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()

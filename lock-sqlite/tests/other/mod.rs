@@ -1,4 +1,4 @@
-//! [`Other`]: a process of its own, which is told what to do and says what it has done.
+//! [`Other`]: another process, which gets commands and reports what it has done.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -10,11 +10,11 @@ use std::{
 
 use lock_conformance::ran_nothing;
 
-/// The most that a busy machine takes for anything here.
+/// How long any step may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const MARK: &str = "@child ";
 
-/// This test binary, started anew for one of the tasks of its test `other`. It is killed when it is dropped.
+/// This test binary, started again for one of the tasks of its test `other`. It is killed on drop.
 pub(crate) struct Other {
     pub(crate) child: Child,
     told: Receiver<String>,
@@ -26,7 +26,7 @@ impl Other {
         Self::run(Command::new(std::env::current_exe().unwrap()), task, path)
     }
 
-    /// A copy of this program, which another user may run, with a group of its own and one more.
+    /// Starts a copy of this program as another user, with one more group.
     pub(crate) fn start_as((user, group): (u32, u32), program: &Path, task: &str, path: &Path) -> Self {
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={group}")]);
@@ -56,7 +56,7 @@ impl Other {
         Self { child, told, input }
     }
 
-    /// What it says next.
+    /// The next line of the process.
     pub(crate) fn says(&self) -> String {
         self.told.recv_timeout(PATIENCE).expect("another process says what it has done")
     }
@@ -69,14 +69,14 @@ impl Other {
         send(signal, &self.child.id().to_string());
     }
 
-    /// At once, and gone when this returns.
+    /// Kills the process, which is gone when this returns.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// All that the test `other` does: the task for which [`Other::start`] has started this process, if that is why it runs.
+/// The body of the test `other`: runs the task for which [`Other::start`] has started this process, if it was started so.
 pub(crate) fn carry_out(task: impl AsyncFnOnce(&str, &Path)) {
     let Ok(name) = std::env::var("DISTLOCK_OTHER") else {
         return ran_nothing("other", "it is what other tests start in a process of its own");
@@ -103,7 +103,7 @@ pub(crate) fn say(what: impl std::fmt::Display) {
     std::io::stdout().flush().unwrap();
 }
 
-/// The next line of its input. The process ends when nobody is left who could write one.
+/// The next line of input. The process ends when its input is closed.
 pub(crate) fn listen() -> String {
     let mut line = String::new();
     if std::io::stdin().read_line(&mut line).unwrap() == 0 {

@@ -18,13 +18,13 @@ const MAX_CREATES: usize = 8;
 
 /// The outcome of a create.
 enum Created {
-    /// The node was created. So many nodes are in the container now.
+    /// The node was created. The value is the number of nodes in the container now.
     Node(OwnNode, u64),
     /// The lock has no container.
     NoContainer,
-    /// There was no connection, and nothing was sent. Now there may be one.
+    /// There was no connection, and nothing was sent. By now there may be a connection.
     NotSent,
-    /// The entry was left for in the meantime, or its session has ended.
+    /// A leave of the entry has begun in the meantime, or its session has ended.
     Gone,
 }
 
@@ -80,7 +80,7 @@ impl ZooKeeper {
         Err(self.failure(Kind::Unavailable, &message).into())
     }
 
-    /// Finds out what became of creates that were not answered (H07). If several were carried out, one node is kept.
+    /// Finds out whether unanswered creates were carried out (H07). If several were, one node is kept.
     async fn settle_creates(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
         let mut own_nodes = find_own_nodes(self.sessions.keys(), member).await?.into_iter();
         let first = own_nodes.next();
@@ -103,7 +103,7 @@ impl ZooKeeper {
         if container.is_none_or(|stat| stat.num_children == 0) {
             return Ok(None);
         }
-        // The server may lag behind, and a lock that was released before must not be called busy.
+        // The server may lag behind, and a lock that was released before must not be reported as busy.
         let names = member.session.answer("a look", client.catch_up_and_list(&member.lock)).await;
         let queue = read_listed(self.sessions.keys(), &member.session, &member.lock, names);
         let queue = queue.map_err(BackendError::unsent)?;
@@ -128,7 +128,7 @@ impl ZooKeeper {
         };
         let look = client.check_stat(&member.lock);
         let create = session.answer("a create", create);
-        // If nothing was created, there is nothing to look at, and the look would wait long for a connection.
+        // If no create was sent, there is nothing to look at, and the look would wait long for a connection.
         match try_join(create, session.answer("a look", look).map(Ok)).await {
             Ok(((stat, sequence), looked)) => {
                 session.mark_alive(sent);
@@ -149,7 +149,7 @@ impl ZooKeeper {
                 match failure.cause() {
                     Cause::NoNode => Ok(Created::NoContainer),
                     Cause::NeverSent => Ok(Created::NotSent),
-                    // Nothing can be created in this session any more.
+                    // No node can be created in this session any more.
                     Cause::SessionGone if *failure.kind() != Kind::Denied => Ok(Created::Gone),
                     _ => Err(failure.into()),
                 }
@@ -188,7 +188,8 @@ impl ZooKeeper {
         let options = CreateMode::Container.with_acls(Acls::new(self.sessions.acl()));
         let attempt = async {
             match client.create(&member.lock, &[], &options).await {
-                // It may exist by now. The core does not repeat it, since nothing was put in the queue; and making it twice is harmless.
+                // The container may exist by now. The core does not repeat the create, since no entry was put in the queue; and creating the
+                // container twice is harmless.
                 Err(error) if !Failure::of(&error).is_an_answer() => {
                     client.create(&member.lock, &[], &options).await
                 }

@@ -12,7 +12,7 @@ pub struct HeldNode {
 }
 
 impl HeldNode {
-    /// Its path, from the root of ZooKeeper: for a client without a chroot.
+    /// The path of the node, from the root of ZooKeeper, for a client without a chroot.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -26,7 +26,7 @@ impl HeldNode {
 }
 
 impl ZooKeeper {
-    /// The node that a `multi` has to check in order to succeed only while the lock is held. `None` if this backend already knows that
+    /// The node for a `multi` to check that has to succeed only while the lock is held. `None` if this backend already knows that
     /// the lock is lost.
     ///
     /// ```

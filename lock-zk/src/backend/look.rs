@@ -33,9 +33,9 @@ impl ZooKeeper {
         }
     }
 
-    /// The standing of an entry whose node was just created. If the look fails, as when the connection breaks in between, an entry that
-    /// wants to wait is waiting all the same. Nothing is watched for it, so it gets a hint at once (C6, PR14); the next look waits for
-    /// the connection and watches.
+    /// The standing of an entry whose node was just created. If the look fails, for example because the connection breaks in between, an
+    /// entry that wants to wait is waiting nevertheless. It has no watches, so it gets a hint at once (C6, PR14); the next look waits for
+    /// a connection and sets watches.
     pub(super) async fn look_or_wait(
         &self,
         member: &Arc<Member>,
@@ -62,15 +62,15 @@ impl ZooKeeper {
         }
     }
 
-    /// The standing of an entry. If there is a snapshot in which nothing has changed, it is enough to look at the watched entries: so
-    /// waiting costs the same however long the queue is.
+    /// The standing of an entry. If its snapshot is unchanged, it is enough to look at the watched entries, so the cost of waiting does not
+    /// grow with the length of the queue.
     async fn look(
         &self,
         member: &Arc<Member>,
         own_node: OwnNode,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        // A `Try` does not come in a crowd, and a waiter has time.
+        // A `Try` does not need a permit, because tries do not come all at once. A waiter has time for one.
         let _permit = if wait == WaitMode::Queue { Some(member.session.read_permit().await?) } else { None };
         let sent = self.keeper.now();
         if wait == WaitMode::Queue

@@ -35,7 +35,7 @@ impl Backend for ZooKeeper {
         Ok(if was_there { Departure::Left } else { Departure::Absent })
     }
 
-    /// Begins to close idle sessions and does not wait: the client of ZooKeeper does not tell when one is closed.
+    /// Begins to close idle sessions and does not wait: the ZooKeeper client does not tell when a session is closed.
     async fn give_back(&self) {
         self.sessions.close_idle();
     }

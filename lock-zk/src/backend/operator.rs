@@ -1,4 +1,4 @@
-//! The operator's verbs: for people and tools.
+//! The operations for operators and tools.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{
     session::{Session, period},
 };
 
-/// So many nodes are read at once.
+/// How many nodes are read at once.
 const AT_ONCE: usize = 500;
 
 #[async_trait]
@@ -71,7 +71,7 @@ impl ZooKeeper {
             for (node, looked) in nodes.iter().zip(join_all(looks).await) {
                 match looked {
                     Ok((data, stat)) => found.push((node, data, stat)),
-                    // The entry has left meanwhile.
+                    // The entry has left in the meantime.
                     Err(failure) if failure.cause() == Cause::NoNode => {}
                     Err(failure) => return Err(failure.into()),
                 }
@@ -88,7 +88,7 @@ impl ZooKeeper {
                 claim: node.claim,
                 admitted: i < admitted,
                 token: Some(token(stat.czxid)),
-                // At the most: the session may have been heard of until its next heartbeat is due.
+                // An upper bound: the servers may have heard from the session until its next heartbeat is due.
                 lease_left: known.as_ref().map(|(timeout, _)| {
                     let age = ages.get(&stat.ephemeral_owner).copied().unwrap_or_default();
                     (*timeout + tick + period(tick, *timeout)).saturating_sub(age)
@@ -132,13 +132,13 @@ impl ZooKeeper {
         Ok(locks_in_use)
     }
 
-    /// Makes what is read next include all writes up to now.
+    /// Makes the next reads include all writes up to now.
     async fn catch_up(&self, session: &Session) -> Result<(), Failure> {
         let client = session.client()?;
         session.answer("catching up", client.sync(&self.sessions.keys().sessions())).await
     }
 
-    /// Deletes a node and tells all clients which entry it was, in one step. True if the node was there.
+    /// Deletes a node and notifies all clients of the eviction of its entry, in one step. Returns whether the node existed.
     async fn evict_node(&self, session: &Session, path: &str, entry: EntryId) -> Result<bool, BackendError> {
         let told = self.sessions.keys().evictions();
         for _ in 0..2 {
@@ -159,12 +159,12 @@ impl ZooKeeper {
             match session.answer("an eviction", evicted).await? {
                 Ok(()) => return Ok(true),
                 Err(0) => return Ok(false),
-                // The node that tells of evictions was deleted.
+                // The node that announces evictions was deleted.
                 Err(_) => self.sessions.make_base_nodes(session).await?,
             }
         }
         Err(self
-            .failure(Kind::Unavailable, "the node that tells of evictions is deleted again and again")
+            .failure(Kind::Unavailable, "the node that announces evictions is deleted again and again")
             .into())
     }
 }

@@ -53,11 +53,11 @@ impl ZooKeeper {
         };
         let sent = self.keeper.now();
         let paths: Vec<_> = dues.iter().map(|due| due.member.sibling_path(&due.node)).collect();
-        // The looks are sent behind the heartbeat, so they show the state when the heartbeat was carried out, or a later one: a server
-        // that is cut off from the others may show an old one (F3). The heartbeat is sent however recent the last one is: the next
-        // renewal counts from this one at least (PR28).
-        // The client sends a request when it is called, and not when its future is polled: so each look is in an async block of its own,
-        // and the heartbeat, which is polled first, is sent first.
+        // The looks are sent after the heartbeat, so they show the state in which the heartbeat was carried out, or a later one. Otherwise
+        // a server that is cut off from the others might show an old state (F3). The heartbeat is sent however recent the last one is: the
+        // next renewal counts at least from this one (PR28).
+        // The client sends a request when its method is called, and not when the future is polled. So each look is in an async block of its
+        // own, and the heartbeat, which is polled first, is sent first.
         let (client, session) = (&*client, &session);
         let looks = paths
             .iter()

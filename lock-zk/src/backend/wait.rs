@@ -19,7 +19,7 @@ use crate::{
     session::{DeletionWatch, Member, OwnNode},
 };
 
-/// A waiter looks again at least this often, since watches have been lost (H75).
+/// A waiter looks again at least this often, because events of watches have been lost (H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 type WatchAnswer = Result<(Vec<u8>, Stat, Watcher), Failure>;
@@ -27,9 +27,9 @@ type WatchAnswer = Result<(Vec<u8>, Stat, Watcher), Failure>;
 /// The watches of a waiter: on its own node and on those ahead.
 struct Watches {
     own_deletion: DeletionWatch,
-    /// One for each watched entry.
+    /// One watch for each watched entry.
     answers: Vec<WatchAnswer>,
-    /// The holder of the lock, if that was asked.
+    /// The holder of the lock, if it was requested.
     holder: Option<Holder>,
 }
 
@@ -45,7 +45,7 @@ impl ZooKeeper {
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
         loop {
-            // There is nothing to watch before there is a connection; the snapshot stays valid meanwhile.
+            // Nothing can be watched before there is a connection. The snapshot stays valid in the meantime.
             let client = session.answer("a look", session.client()?.ready()).await?;
             // Before anything is watched.
             let states = client.states();
@@ -61,11 +61,11 @@ impl ZooKeeper {
             if session.is_using(&client) {
                 return Ok(Some(self.waiting(member, own_node, snapshot, wait_state, sent)));
             }
-            // Another connection took its place meanwhile. The events of two connections have no common order: once more, on the new one.
+            // The connection was replaced in the meantime. The events of two connections have no common order, so watch again on the new one.
         }
     }
 
-    /// What to listen to from now on. `None` if one of the watched entries has left.
+    /// The state to listen with from now on. `None` if one of the watched entries has left.
     fn wait_state(
         &self,
         member: &Arc<Member>,
@@ -123,7 +123,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Sets all watches in one round trip. `None` if the entry's own node is not there.
+    /// Sets all watches in one round trip. `None` if the entry's own node does not exist.
     async fn watch(
         &self,
         member: &Arc<Member>,
@@ -139,12 +139,12 @@ impl ZooKeeper {
         let looks = join_all(snapshot.ahead_count().watched_nodes().map(watch));
         let known = member.deletion_watch();
         let own = OptionFuture::from(known.is_none().then(|| watch(&own_node.name)));
-        // A node that is watched already is only looked at, and not even that if the queue was just read.
+        // A node that is already watched is only looked at, and not even that if the queue was just read.
         let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh()).then(|| {
             let (path, client) = (member.sibling_path(&own_node.name), Arc::clone(client));
             async move { session.answer("a look", client.check_stat(&path)).await }
         }));
-        // The first entry holds the lock. Usually it is watched anyway.
+        // The first entry holds the lock. Usually it is watched already.
         let asks = snapshot.position_of_first().is_none() && snapshot.holder().is_none();
         let first = OptionFuture::from(asks.then(|| {
             let (path, client) = (member.sibling_path(snapshot.first()), Arc::clone(client));
@@ -162,7 +162,7 @@ impl ZooKeeper {
         Ok(Some(Watches { own_deletion, answers: looks, holder }))
     }
 
-    /// The watch on an entry's own node: the one that was there before, or the one that was just set. `None` if the node is not there.
+    /// The watch on an entry's own node: an earlier one, or the one that was just set. `None` if the node does not exist.
     fn own_deletion_watch(
         &self,
         member: &Arc<Member>,
@@ -170,7 +170,7 @@ impl ZooKeeper {
         answer: Option<WatchAnswer>,
     ) -> Result<Option<DeletionWatch>, BackendError> {
         let watcher = match answer {
-            // If it has fired meanwhile, the waiter looks again.
+            // If the watch has fired in the meantime, the waiter looks again.
             None => return Ok(known),
             Some(Ok((_, _, watcher))) => watcher,
             Some(Err(failure)) if failure.cause() == Cause::NoNode => {
@@ -183,7 +183,7 @@ impl ZooKeeper {
     }
 }
 
-/// The holder, from the data of its node. `None` if others wrote that.
+/// Reads the holder from the data of its node. `None` if other clients wrote the data.
 fn holder(data: &[u8]) -> Option<Holder> {
     read_data(data).map(|(_, label)| Holder::Ours { label })
 }

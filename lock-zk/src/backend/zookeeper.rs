@@ -1,4 +1,4 @@
-//! [`ZooKeeper`]: what the verbs share.
+//! [`ZooKeeper`]: the backend.
 
 use std::{fmt, sync::Arc};
 
@@ -40,7 +40,7 @@ impl ZooKeeper {
         Ok(Self { sessions, keeper: keeper.clone(), config })
     }
 
-    /// The same, but connects first: opens a session and writes under the chroot.
+    /// Like [`new`](Self::new), and also connects: opens a session and writes under the chroot.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, no server answers within the time limits, the user may not write

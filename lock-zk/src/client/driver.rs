@@ -1,4 +1,4 @@
-//! Runs the tasks of a client of ZooKeeper.
+//! Runs the tasks of a ZooKeeper client.
 
 use std::{
     future::{Future, poll_fn},
@@ -35,19 +35,19 @@ impl Spawn for SpawnedTasks {
     }
 }
 
-/// What a client does. `C` is the type of the client that may replace it.
+/// The state of a client. `C` is the type of the client that may replace it.
 pub(super) enum ClientState<C> {
     /// It sends and receives, unless its connection broke a moment ago.
     Running,
-    /// It lost its connection, does nothing, and does not connect again. Requests wait for its replacement.
+    /// It lost its connection, is suspended, and does not connect again. Requests wait for its replacement.
     Suspended,
-    /// Another client took over its session, or it is of no use.
+    /// Another client took over its session, or the client is unusable.
     Replaced(Weak<C>),
-    /// Its session is not needed any more. It closes the session, and connects for that if need be.
+    /// Its session is not needed any more. It closes the session, and connects for that if necessary.
     Closed,
 }
 
-// A derived one would require `C: Clone`.
+// A derived implementation would require `C: Clone`.
 impl<C> Clone for ClientState<C> {
     fn clone(&self) -> Self {
         match self {
@@ -59,7 +59,7 @@ impl<C> Clone for ClientState<C> {
     }
 }
 
-/// Runs the tasks of a client while it may do something. When its connection breaks, which `states` tells, the client is suspended.
+/// Runs the tasks of a client until the client is suspended or ends. It is suspended when its connection breaks, which `states` reports.
 pub(super) async fn drive<C: Send + Sync>(
     tasks: Vec<BoxedTask>,
     state: Arc<watch::Sender<ClientState<C>>>,
@@ -85,13 +85,13 @@ pub(super) async fn drive<C: Send + Sync>(
                 _ = told.changed() => {}
                 _ = &mut tasks => return,
             },
-            // The sender exists: this task has it.
+            // The sender exists, because this task has it.
             ClientState::Suspended => drop(told.changed().await),
             ClientState::Replaced(_) => break,
         }
     }
     drop(told);
-    // Dropping the tasks wakes everything that waits for them, and panics if that waits for an event: so the waiters go first.
+    // Dropping the tasks wakes everything that waits for them, and panics if such a waiter waits for an event. So the waiters end first.
     state.closed().await;
 }
 

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{ZkConfig, error::Failure};
 
-/// The way to the ensemble: its servers, and what connections to them need.
+/// The servers of the ensemble, and everything that connections to them need.
 #[derive(Clone, Debug)]
 pub(crate) struct Ensemble {
     pub(crate) config: Arc<ZkConfig>,
@@ -47,12 +47,12 @@ impl Ensemble {
         Ok(Self { config, password, tls, keeper, limits, breaker, log })
     }
 
-    /// Opens a session. Has to be polled on the keeper, on which the client's tasks run from then on.
+    /// Opens a session. This has to be polled on the keeper, on which the client's tasks run from then on.
     pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<ReconnectingClient>, Failure> {
         self.breaker.attempt(&self.keeper, self.open_somewhere(session_timeout)).await
     }
 
-    /// When to repeat what failed: after this pause, or if no server could be reached, when the circuit breaker allows the next attempt.
+    /// When to repeat a failed operation: after this pause, or if no server could be reached, when the circuit breaker allows the next attempt.
     pub(crate) fn retry_at(&self, pause: Duration) -> BootTime {
         let now = self.keeper.now();
         self.breaker.retry_at().filter(|retry_at| *retry_at > now).unwrap_or(now + pause)
@@ -63,7 +63,7 @@ impl Ensemble {
         let answer_limit =
             if alone { self.config.server.connect_timeout } else { self.answer_limit(session_timeout) };
         let mut opened = Err(self.unreachable());
-        // One after the other, and not left to the client, which waits long for a server that hangs.
+        // One server after the other. The client itself would wait long for a server that hangs.
         for endpoint in self.endpoints_to_try(session_timeout).await {
             let limit = until.min(self.keeper.now() + answer_limit);
             opened = self.open_at(endpoint, session_timeout, limit).await;
@@ -80,7 +80,7 @@ impl Ensemble {
         }
     }
 
-    /// All endpoints; first the one that says that it serves.
+    /// All endpoints, beginning with one that reports that it serves.
     async fn endpoints_to_try(&self, session_timeout: Duration) -> Vec<usize> {
         let mut endpoints = self.in_any_order();
         if let Some(found) = self.find_serving(session_timeout, &endpoints).await {
@@ -90,8 +90,8 @@ impl Ensemble {
         endpoints
     }
 
-    /// The endpoint at which to attach to a session: one that says that it serves, or any if none says so, for servers may be forbidden to
-    /// tell. `None` if all are known to grant less than this timeout.
+    /// The endpoint at which to attach to a session: one that reports that it serves, or any if none does, because servers may be configured
+    /// not to report it. `None` if all are known to grant less than this timeout.
     pub(crate) async fn endpoint_for(&self, session_timeout: Duration) -> Option<usize> {
         let mut endpoints = self.in_any_order();
         endpoints.retain(|endpoint| self.limits.grants(*endpoint, session_timeout) != Some(false));
@@ -118,7 +118,7 @@ impl Ensemble {
         Ok(client)
     }
 
-    /// Whether a server grants sessions of this timeout. If that is not known, it is tried with another session, which is closed at once.
+    /// Whether a server grants sessions of this timeout. If that is unknown, another session is opened to find out, and closed at once.
     pub(crate) async fn grants(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
         if let Some(known) = self.limits.grants(endpoint, session_timeout) {
             return Ok(known);
@@ -163,7 +163,8 @@ impl Ensemble {
         self.breaker.attempt(&self.keeper, connected).await
     }
 
-    /// The server that says first that it serves, within the time limit for an answer. Has to be polled on the keeper, which has I/O.
+    /// The server that is the first to report that it serves, within the time limit for an answer. This has to be polled on the keeper, which
+    /// has I/O.
     async fn find_serving(&self, session_timeout: Duration, endpoints: &[usize]) -> Option<usize> {
         if endpoints.len() < 2 {
             // There is nothing to choose.
@@ -172,7 +173,7 @@ impl Ensemble {
         let questions = endpoints.iter().map(|&endpoint| {
             async move {
                 let status = self.server_status(endpoint).await?;
-                // A server that is forbidden to tell says so.
+                // A server that is configured not to report it says so.
                 let serves = !status.is_empty() && !status.contains(NOT_SERVING);
                 serves.then_some(endpoint).ok_or(io::Error::other("it does not serve"))
             }
@@ -182,8 +183,8 @@ impl Ensemble {
         self.keeper.timeout_at(limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
     }
 
-    /// What a server answers to `srvr`: its version and whether it serves, unless it is configured not to tell. Has to be polled on the
-    /// keeper, which has I/O.
+    /// The answer of a server to `srvr`: its version and whether it serves, unless it is configured not to report that. This has to be
+    /// polled on the keeper, which has I/O.
     pub(crate) async fn server_status(&self, endpoint: usize) -> io::Result<String> {
         let stream = TcpStream::connect(self.config.address(endpoint)).await?;
         let mut stream: Box<dyn Stream> = match &self.tls {
@@ -199,8 +200,8 @@ impl Ensemble {
         }
     }
 
-    /// A connector according to the configuration. `session_timeout` is what is asked for, and `silence` is how long a connection may be
-    /// silent.
+    /// A connector according to the configuration. `session_timeout` is the requested timeout, and `silence` is how long a connection may
+    /// be silent.
     fn connector(&self, session_timeout: Duration, silence: Duration) -> Connector {
         let config = &self.config;
         let mut connector = Client::connector()
@@ -218,7 +219,7 @@ impl Ensemble {
         }
     }
 
-    /// How long a connection may be silent, and how long a server may take for its first answer: so short that a request that gets lost is
+    /// How long a connection may be silent, and how long a server may take for its first answer: so short that a lost request is
     /// repeated on another connection within the time limit of a command. Another server may be quicker.
     pub(crate) fn answer_limit(&self, session_timeout: Duration) -> Duration {
         let config = &self.config;
@@ -246,7 +247,7 @@ impl Ensemble {
         }
     }
 
-    /// Why TLS fails at all servers, which the client of ZooKeeper reports like a server that is away. `None` if TLS does not fail.
+    /// The reason why TLS fails at all servers. The ZooKeeper client reports that like a server that is away. `None` if TLS does not fail.
     async fn tls_refusal(&self) -> Option<Failure> {
         let asked =
             join_all((0..self.config.endpoints.len()).map(|endpoint| self.server_status(endpoint))).await;
@@ -268,8 +269,8 @@ impl Ensemble {
     }
 }
 
-/// A connection that has been silent for so long is given up, or earlier. The client has a default only for long sessions, and no limit
-/// for requests (Z4).
+/// A connection that has been silent for this long is given up, if not earlier. The client has a default only for long sessions, and no
+/// limit for requests (Z4).
 ///
 /// It is half of the timeout. It has to exceed the time between two heartbeats plus what an answer may take; otherwise, while all answers
 /// are late, each connection would be given up for the next one. And it has to leave enough time to attach to the session elsewhere.
@@ -280,10 +281,10 @@ pub(crate) fn silence(session_timeout: Duration) -> Duration {
 /// A connection with a shorter limit would be given up before its first ping.
 const MIN_SILENCE: Duration = Duration::from_millis(20);
 
-/// What a server says that runs but does not belong to a majority yet.
+/// Part of the status of a server that runs but does not belong to a majority yet.
 const NOT_SERVING: &str = "not currently serving requests";
 
-/// No server tells more than this about itself.
+/// No server has a longer status than this.
 const MAX_STATUS: u64 = 64 * 1024;
 
 #[cfg(test)]

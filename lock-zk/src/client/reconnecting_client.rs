@@ -1,4 +1,4 @@
-//! [`ReconnectingClient`]: a client of ZooKeeper for one connection, which the client of the next connection replaces.
+//! [`ReconnectingClient`]: a ZooKeeper client for one connection, which the client of the next connection replaces.
 
 use std::{
     fmt,
@@ -27,17 +27,17 @@ type ClientResult<T> = Result<T, Error>;
 
 /// A connection to the ensemble, and the requests on it. When it breaks, a new client of the same session replaces it.
 ///
-/// The client of ZooKeeper would reconnect by itself, but is suspended when its connection breaks, for three reasons. It does not tell
-/// which timeout the next server grants the session, and the ensemble goes by that. It waits before each round of attempts, each time
+/// The ZooKeeper client would reconnect by itself, but is suspended when its connection breaks, for three reasons. It does not report
+/// which timeout the next server grants the session, and the ensemble uses that timeout. It waits before each round of attempts, each time
 /// twice as long. And if the paths that it watches take more than 128 KB, it restores the watches in two requests with the same number,
-/// for which the server ends the connection each time. Dropping it would be wrong as well: it would connect once more and close the
+/// and the server then ends the connection each time. Dropping it would be wrong as well: it would connect once more and close the
 /// session.
 ///
 /// ### To ensure correctness
-/// A request that was made before the connection broke may have been carried out. A later one waits for the replacement and is sent there,
-/// unless it depends on the order of requests: then it fails with [`NEVER_SENT`]. The suspended client would accept and keep it, but when
-/// the client is replaced there would be no telling that it was not sent. Watches end with [`EventType::Session`] when the client is
-/// replaced; then their owners look again.
+/// A request that was made before the connection broke may have been carried out. A later request waits for the replacement and is sent
+/// there, unless it depends on the order of requests: then it fails with [`NEVER_SENT`]. The suspended client would accept and keep such a
+/// request, but when the client is replaced it would be unknown that the request was not sent. Watches end with [`EventType::Session`] when
+/// the client is replaced; then their owners look again.
 ///
 /// Dropping the last reference closes the session, unless the client was replaced.
 pub(crate) struct ReconnectingClient {
@@ -54,7 +54,7 @@ pub(crate) struct Watcher {
 }
 
 impl ReconnectingClient {
-    /// Opens a session, or attaches to one. Has to be polled on a runtime of tokio, on which the client's tasks run from then on.
+    /// Opens a session, or attaches to one. This has to be polled on a tokio runtime, on which the client's tasks run from then on.
     pub(crate) async fn connect(connector: Connector, hosts: &str) -> ClientResult<Arc<Self>> {
         let tasks = SpawnedTasks::default();
         let mut connecting = Box::pin(connector.connect(hosts));
@@ -79,12 +79,12 @@ impl ReconnectingClient {
         });
     }
 
-    /// Another client took over the session. Requests that wait go on there.
+    /// Marks that another client took over the session. Requests that wait continue there.
     pub(crate) fn mark_replaced_by(&self, other: &Arc<Self>) {
         self.state.send_replace(State::Replaced(Arc::downgrade(other)));
     }
 
-    /// The client is not needed any more, but its session is to live on.
+    /// Marks that the client is not needed any more, but leaves its session open.
     pub(crate) fn detach(&self) {
         self.state.send_replace(State::Replaced(Weak::new()));
     }
@@ -96,12 +96,12 @@ impl ReconnectingClient {
     /// This client, or the one that replaces it if its connection is lost.
     pub(crate) async fn ready(self: Arc<Self>) -> ClientResult<Arc<Self>> {
         let Err(deferred) = self.begin_request() else { return Ok(self) };
-        // Waiting does not keep the session from being closed.
+        // A waiting caller does not keep the session from being closed.
         drop(self);
         deferred.next_client().await
     }
 
-    /// Tells of the end of the connection, and of the session, from now on.
+    /// Reports the end of the connection, and of the session, from now on.
     pub(crate) fn states(&self) -> StateWatcher {
         self.client.state_watcher()
     }
@@ -114,7 +114,7 @@ impl ReconnectingClient {
         self.client.session_timeout()
     }
 
-    /// Is not sent on a later connection: no create may follow the removal of its entry.
+    /// This request is not sent on a later connection: no create may follow the removal of its entry.
     pub(crate) fn create<'a>(
         &'a self,
         path: &'a str,
@@ -127,7 +127,7 @@ impl ReconnectingClient {
         }
     }
 
-    /// Is not sent on a later connection: requests that are sent after it have to be carried out after it.
+    /// This request is not sent on a later connection: requests that are sent after it have to be carried out after it.
     pub(crate) fn set_data(
         &self,
         path: &str,
@@ -233,7 +233,7 @@ impl ReconnectingClient {
         }
     }
 
-    /// The children after everything that was sent before has been decided. The list is sent behind a sync, on whichever connection.
+    /// Lists the children after all earlier requests have been decided. The list is sent after a sync, on the same connection as the sync.
     pub(crate) fn catch_up_and_list<'a>(
         &'a self,
         path: &'a str,
@@ -283,7 +283,7 @@ impl ReconnectingClient {
         self.client.new_multi_writer()
     }
 
-    /// Decides about a request: sent now, or deferred to the next connection.
+    /// Decides whether a request is sent now, or deferred to the next connection.
     fn begin_request(&self) -> Result<PendingRequest, DeferredRequest> {
         let state = self.state.subscribe();
         let runs = matches!(*state.borrow(), State::Running);
@@ -305,7 +305,7 @@ impl fmt::Debug for ReconnectingClient {
 }
 
 impl Watcher {
-    /// Ready when the node was changed or the watch ended.
+    /// Waits until the node was changed or the watch ended.
     pub(crate) async fn changed(self) -> EventType {
         let Self { watcher, mut pending } = self;
         select! {
@@ -329,7 +329,7 @@ impl PendingRequest {
         }
     }
 
-    /// Ready when the client was replaced.
+    /// Waits until the client was replaced.
     async fn replaced(&mut self) {
         if self.0.wait_for(|state| matches!(state, State::Replaced(_))).await.is_err() {
             // The tasks have ended, and have answered all requests.
@@ -338,7 +338,7 @@ impl PendingRequest {
     }
 }
 
-/// A request that was not sent, since the client has no connection.
+/// A request that was not sent, because the client has no connection.
 struct DeferredRequest(watch::Receiver<State>);
 
 impl DeferredRequest {
@@ -349,7 +349,7 @@ impl DeferredRequest {
             Ok(State::Replaced(other)) => other.upgrade(),
             _ => None,
         };
-        // Without one, the session has ended.
+        // If there is no next client, the session has ended.
         next.ok_or(NEVER_SENT)
     }
 

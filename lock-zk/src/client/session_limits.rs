@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use lock_core::sync::{Mutex, MutexGuard};
 
-/// The session timeouts that each server grants, as far as they are known from former sessions.
+/// The session timeouts that each server grants, as far as they are known from earlier sessions.
 ///
 /// ### To ensure correctness
-/// A server grants no more than its own `maxSessionTimeout`, even to a session that comes to it with a longer timeout. From then on the
-/// ensemble goes by the shorter one, whether or not the answer arrives, while guards rely on the longer one. So a session is attached
+/// A server grants no more than its own `maxSessionTimeout`, even to a session that moves to it with a longer timeout. From then on the
+/// ensemble uses the shorter timeout, whether or not the answer arrives, while guards rely on the longer one. So a session is attached
 /// only to servers that are known to grant its timeout.
 #[derive(Debug)]
 pub(crate) struct SessionLimits(Mutex<Vec<KnownLimit>>);
 
 #[derive(Clone, Copy, Debug)]
 struct KnownLimit {
-    /// The server grants at least this, if asked for it.
+    /// The server grants at least this, if requested.
     least: Duration,
     /// The server grants at most this.
     most: Duration,
 }
 
 impl SessionLimits {
-    /// For so many servers, of which nothing is known.
+    /// The unknown limits of this many servers.
     pub(crate) fn new(servers: usize) -> Self {
         Self(Mutex::new(vec![KnownLimit { least: Duration::ZERO, most: Duration::MAX }; servers]))
     }
 
-    /// A server was `asked` for a session of this timeout, and granted the `given` one.
+    /// Records that a server was `asked` for a session of this timeout, and granted the `given` one.
     pub(crate) fn record(&self, server: usize, asked: Duration, given: Duration) {
         if let Some(known) = self.lock().get_mut(server) {
             *known = if given < asked {
                 KnownLimit { least: given, most: given }
             } else {
-                // Its former limit may have been raised.
+                // Its earlier limit may have been raised.
                 let most = if known.most < given { Duration::MAX } else { known.most };
                 KnownLimit { least: known.least.max(given), most }
             };

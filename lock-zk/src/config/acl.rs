@@ -1,9 +1,9 @@
-//! The access rights to the nodes that this backend makes.
+//! The access rights to the nodes that this backend creates.
 
 use lock_core::settings::ConfigError;
 use zookeeper_client::{Acl, AuthId, Permission};
 
-/// The maker of a node has all rights to it, and others have none.
+/// The creator of a node has all rights to it, and others have none.
 const CREATOR: &str = "creator";
 
 /// All clients have all rights.

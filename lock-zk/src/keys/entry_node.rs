@@ -30,7 +30,7 @@ pub(crate) fn prefix(entry: EntryId, claim: Claim) -> String {
 /// The same in the format of Apache Curator.
 pub(crate) fn curator_prefix(entry: EntryId) -> String {
     let hex = entry.to_string();
-    // It has 32 digits.
+    // An id has 32 digits.
     let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
     format!("_c_{uuid}-lock-")
 }
@@ -40,8 +40,8 @@ pub(crate) fn node_name(prefix: &str, sequence: i64) -> String {
     format!("{prefix}{sequence:010}")
 }
 
-/// Whether a sequence determines a place. At the end of its range the counter stays where it is, or goes on below zero, or both: then
-/// several nodes get the same number, and it does not show their order (H97).
+/// Whether a sequence determines a place. At the end of its range the counter stops, or continues below zero, or both: then
+/// several nodes get the same number, which does not show their order (H97).
 pub(crate) fn is_valid_sequence(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
 }

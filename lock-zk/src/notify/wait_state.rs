@@ -1,4 +1,4 @@
-//! [`WaitState`]: what a waiter knows and listens to.
+//! [`WaitState`]: what a waiter knows, and the events that it listens to.
 
 use std::{
     pin::Pin,
@@ -18,14 +18,14 @@ use crate::{
     session::{DeletionWatch, Member, read_queue},
 };
 
-/// What a waiter knows and listens to: the server's events about the watched entries ahead.
+/// What a waiter knows, and the events about watched entries that it listens to.
 ///
 /// It watches the blockers, which keep it out, and the lookahead, right ahead of them. When the lookahead leaves, usually because the
 /// entry behind it is admitted, the waiter lists the queue once more, before the answer is urgent. Then the delete of the last entry
-/// ahead is the grant: all that is left to ask is whether the waiter's own node is still there.
+/// ahead is the grant, and the waiter only has to ask whether its own node still exists.
 ///
 /// ### To ensure correctness
-/// See [`AheadCount`] for what is known of the entries ahead. The server sends events in the order of the deletes. If the waiter's own
+/// See [`AheadCount`] for what is known about the entries ahead. The server sends events in the order of the deletes. If the waiter's own
 /// node was deleted first, its event arrives first, and nothing is granted (PR18). The watches end with their connection; then the
 /// waiter looks again. The deletes of one transaction are sent one by one, so the event of the own node may come last: that node is
 /// looked up after the event that grants.
@@ -39,11 +39,11 @@ pub(crate) struct WaitState {
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
     list: Option<BoxFuture<'static, Option<QueueView>>>,
     own_deleted: Option<DeletionWatch>,
-    /// Whether the own node is there, asked after everything ahead has left.
+    /// Asks whether the own node exists, after all entries ahead have left.
     own_check: Option<BoxFuture<'static, bool>>,
-    /// Tells of the end of the connection. Created before anything was watched.
+    /// Reports the end of the connection. Created before anything was watched.
     states: StateWatcher,
-    /// The last hint was given: now the waiter looks.
+    /// Whether the last hint was given. After that, the waiter looks.
     finished: bool,
 }
 
@@ -87,7 +87,7 @@ impl WaitState {
         self.own_deleted.as_mut().is_some_and(|deleted| deleted.poll_unpin(cx).is_ready())
     }
 
-    /// Whether the own node is there, after everything ahead has left.
+    /// Asks whether the own node exists, after all entries ahead have left.
     fn poll_own_node(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let (member, created) = (&self.member, self.token);
         let check = self.own_check.get_or_insert_with(|| {
@@ -105,12 +105,12 @@ impl WaitState {
         check.poll_unpin(cx)
     }
 
-    /// Whether all events came on the connection that is still there, and so in the order in which things happened.
+    /// Whether all events came on the connection that is still open, and so in the order of the changes.
     fn is_on_same_connection(&mut self) -> bool {
         self.states.changed().now_or_never().is_none()
     }
 
-    /// A watched node was deleted.
+    /// Records that a watched node was deleted.
     fn mark_left(&mut self, which: usize) {
         let node = self.ahead_count.watched_nodes().nth(which).unwrap_or_default();
         let was_first = self.local_members[which].as_ref().is_some_and(|other| other.was_first_at(node));
@@ -122,12 +122,12 @@ impl WaitState {
         }
     }
 
-    /// Takes in all events so far. An error is a reason to look again.
+    /// Handles all events so far. An error is a reason to look again.
     fn listen(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
         loop {
             if let Poll::Ready(Some((which, event))) = self.events.poll_next_unpin(cx) {
                 if event != EventType::NodeDeleted {
-                    // Its data was changed, or the watch ended.
+                    // The node's data was changed, or the watch ended.
                     return Err(());
                 }
                 self.mark_left(which);
@@ -148,11 +148,11 @@ impl Stream for WaitState {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
         if self.finished {
-            // A waiter goes on polling.
+            // A waiter keeps polling.
             return Poll::Ready(None);
         }
         let heard = self.listen(cx);
-        // After the events, so that what the server sent before them is known.
+        // After the events, so that everything that the server sent before this is known.
         let deleted = self.is_deleted(cx);
         let hint = if deleted || heard.is_err() {
             Hint::Changed
@@ -171,7 +171,7 @@ impl Stream for WaitState {
             return Poll::Pending;
         };
         if !self.ahead_count.is_complete() {
-            // One of the watched entries has left: the snapshot is of no more use.
+            // One of the watched entries has left, so the snapshot cannot be used any more.
             self.member.set_snapshot(None);
         }
         self.finished = true;

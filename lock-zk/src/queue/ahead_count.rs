@@ -4,18 +4,18 @@ use lock_core::{Claim, admission::fits};
 
 use super::view::EntriesAhead;
 
-/// What a waiter knows of the entries ahead of it: the sum of their permits, and which of the watched entries are left.
+/// What a waiter knows about the entries ahead of it: the sum of their permits, and which of the watched entries are left.
 ///
 /// ### To ensure correctness
-/// The sum is never less than what is there. The look saw *all* entries ahead, and from then on they only leave (PR16). An entry that
+/// The sum is never less than the true sum. The look saw *all* entries ahead, and from then on they only leave (PR16). An entry that
 /// leaves is subtracted once: not again when a later list lacks it, and not when a list that still has it arrives after the event of
 /// its deletion. If the entry that left had once been first, everything ahead of it has already gone.
 #[derive(Clone, Debug)]
 pub(crate) struct AheadCount {
     claim: Claim,
-    /// The permits of all entries ahead, at the most.
+    /// An upper bound for the permits of all entries ahead.
     permits: u64,
-    /// First to last.
+    /// The watched entries, first to last.
     watched: Vec<WatchedEntry>,
 }
 
@@ -34,7 +34,7 @@ struct WatchedEntry {
 }
 
 impl AheadCount {
-    /// After a look. The lookahead, if there is one, and the blockers are watched.
+    /// The count after a look. The lookahead, if there is one, and the blockers are watched.
     pub(crate) fn new(ahead: &EntriesAhead<'_>, claim: Claim) -> Self {
         let lookahead = ahead.lookahead();
         let watched = ahead.watched().map(|node| WatchedEntry {
@@ -53,7 +53,7 @@ impl AheadCount {
         self.watched.iter().map(|watched| &*watched.node)
     }
 
-    /// The node at this place was deleted. `was_first`: nothing was ahead of it at some time.
+    /// Records that the node at this place was deleted. `was_first`: at some time, no entry was ahead of it.
     pub(crate) fn mark_left(&mut self, which: usize, was_first: bool) {
         let first = if was_first { 0 } else { which };
         for watched in &mut self.watched[first..=which] {
@@ -82,7 +82,7 @@ impl AheadCount {
         self.permits = self.permits.min(sum);
     }
 
-    /// Whether all watched entries are present, as far as is known.
+    /// Whether all watched entries still exist, as far as is known.
     pub(crate) fn is_complete(&self) -> bool {
         self.watched.iter().all(|watched| watched.present)
     }
@@ -99,7 +99,7 @@ impl AheadCount {
         !fits(present.map(|watched| watched.permits).sum(), self.claim)
     }
 
-    /// Whether the lookahead has left and it is not known what is left ahead of it: it is time to list the queue.
+    /// Whether the lookahead has left and it is unknown what is left ahead of it, so that the waiter has to list the queue.
     pub(crate) fn is_uncertain(&self) -> bool {
         let counted =
             self.watched.iter().filter(|watched| watched.counted).map(|watched| watched.permits).sum();
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_release_of_one_permit_gives_only_the_first_waiter_something_to_do() {
         let nodes = queue(&[Claim::semaphore(1, 3).unwrap(); 8]);
-        // Three hold it, and the last of them leaves.
+        // Three entries hold permits, and the last of them leaves.
         for waits in 3..8 {
             let mut count = count(&nodes[..=waits]);
             let which = count.watched_nodes().position(|node| node == nodes[2].name);
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The list was read before the delete and arrives after its event, or the other way round.
+    /// The list was read before the delete and arrives after its event, or vice versa.
     #[test]
     fn an_entry_is_subtracted_once_in_whatever_order_list_and_event_come() {
         let nodes = queue(&[Claim::mutex(); 4]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever leaves, and in whatever order events and lists arrive, a waiter that is admitted fits.
+        /// Whatever leaves, and in whatever order events and lists arrive, an admitted waiter fits.
         #[test]
         fn the_sum_is_never_less_than_what_is_there(
             permits in prop::collection::vec(1..4_u32, 2..9),

@@ -1,15 +1,15 @@
-//! [`Snapshot`]: what a waiter has seen of the entries ahead of it.
+//! [`Snapshot`]: the entries ahead of a waiter, as it has seen them.
 
 use lock_core::{Claim, EntryId, FencingToken, Holder};
 
 use super::{ahead_count::AheadCount, view::EntriesAhead};
 
-/// What a waiter has seen of the entries ahead of it, in a look at the whole queue. While all entries that it watches are there, it need
-/// not look at the others again.
+/// The entries ahead of a waiter, as it has seen them in a look at the whole queue. While all entries that it watches exist, it does not
+/// need to look at the others again.
 ///
 /// ### To ensure correctness
-/// A snapshot belongs to one life of an entry and is valid as long as that is: nothing is ever inserted ahead of an entry (PR16). So the
-/// sum is never less than what is there, however old the snapshot is.
+/// A snapshot belongs to one life of an entry and is valid as long as that life lasts: nothing is ever inserted ahead of an entry (PR16). So
+/// the sum is never less than the true sum, however old the snapshot is.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     token: FencingToken,
@@ -17,13 +17,13 @@ pub(crate) struct Snapshot {
     ahead_count: AheadCount,
     /// The entries whose nodes are watched, in the order of the count.
     watched: Vec<EntryId>,
-    /// How many entries were ahead, for people. Some may have left since.
+    /// The number of entries that were ahead, for messages. Some may have left since.
     entries_ahead: u64,
-    /// The node of the entry that holds the lock, or of one of those that do.
+    /// The node of the entry that holds the lock, or of one of several holders.
     first: String,
     /// The holder, if it is known.
     holder: Option<Holder>,
-    /// The queue was read just now.
+    /// Whether the queue was read just now.
     is_fresh: bool,
 }
 
@@ -40,7 +40,7 @@ impl Snapshot {
         }
     }
 
-    /// Identifies the life of the entry that it belongs to.
+    /// Identifies the life of the entry that the snapshot belongs to.
     pub(crate) fn token(&self) -> FencingToken {
         self.token
     }
@@ -54,7 +54,7 @@ impl Snapshot {
         &self.watched
     }
 
-    /// How many entries were ahead, for people.
+    /// The number of entries that were ahead, for messages.
     pub(crate) fn entries_ahead(&self) -> u64 {
         self.entries_ahead
     }

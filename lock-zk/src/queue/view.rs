@@ -1,4 +1,4 @@
-//! [`QueueView`]: the entries of a queue, in order, and what that means for one of them.
+//! [`QueueView`]: the entries of a queue, in order, and what they mean for one of them.
 
 use lock_core::{Claim, EntryId, admission::fits};
 
@@ -16,8 +16,8 @@ pub(crate) struct EntriesAhead<'a> {
 }
 
 impl QueueView {
-    /// Puts the nodes in order. All are children of one container, and they span less than half of its counter, so any of them tells
-    /// where the others are.
+    /// Puts the nodes in order. All are children of one container, and they span less than half of its counter, so each can be compared
+    /// with any other.
     pub(crate) fn new(mut nodes: Vec<EntryNode>) -> Self {
         if let Some(pivot) = nodes.first().map(|node| node.sequence) {
             nodes.sort_by_key(|node| node.behind(pivot));
@@ -29,12 +29,12 @@ impl QueueView {
         &self.0
     }
 
-    /// The nodes of an entry: one, if the entry is there.
+    /// The nodes of an entry: one, if the entry is in the queue.
     pub(crate) fn nodes_of(&self, entry: EntryId) -> impl Iterator<Item = &EntryNode> {
         self.0.iter().filter(move |node| node.entry == entry)
     }
 
-    /// The entries ahead of an entry that asks for `claim`. `None` if it is not there.
+    /// The entries ahead of an entry that asks for `claim`. `None` if the entry is not in the queue.
     pub(crate) fn ahead_of(&self, entry: EntryId, claim: Claim) -> Option<EntriesAhead<'_>> {
         let place = self.0.iter().position(|node| node.entry == entry)?;
         Some(EntriesAhead { nodes: &self.0[..place], claim })
@@ -51,8 +51,8 @@ impl<'a> EntriesAhead<'a> {
         self.nodes
     }
 
-    /// The first entry, if its kind of lock or its limit differs from ours. The first entry decides what the name is; an entry that
-    /// disagrees with it is about to leave (PR07).
+    /// The first entry, if its kind of lock or its limit differs from ours. The first entry determines the kind and the limit of the name; an
+    /// entry that disagrees with it is about to leave (PR07).
     pub(crate) fn mismatched(&self) -> Option<&'a EntryNode> {
         self.nodes.first().filter(|first| !first.claim.agrees_with(&self.claim))
     }
@@ -67,8 +67,8 @@ impl<'a> EntriesAhead<'a> {
         fits(self.permits(), self.claim)
     }
 
-    /// The nearest entries that block one behind them: while all of them live, it is not admitted (PR15). As few as possible: a reader
-    /// is blocked by the last writer, and by none of the readers behind that writer.
+    /// The nearest entries that block an entry behind them: while all of them exist, that entry is not admitted (PR15). As few as possible: a
+    /// reader is blocked by the last writer, and by none of the readers behind that writer.
     pub(crate) fn blockers(&self) -> Vec<&'a EntryNode> {
         let mut sum = 0;
         let Some(first) = self.nodes.iter().rposition(|node| {
@@ -142,7 +142,7 @@ mod tests {
                 let ahead = queue.ahead_of(EntryId::new(i as u128), claim).unwrap();
                 prop_assert_eq!(ahead.nodes().len(), i);
                 prop_assert_eq!(ahead.admits(), i < admitted);
-                // The nearest set, and no entry in it that could be left out.
+                // The nearest set, without an entry that could be left out.
                 let blockers = ahead.blockers();
                 let nearest = admission::blockers(claim, claims[..i].iter().rev().copied()).unwrap_or(0);
                 prop_assert!(blockers.iter().all(|node| node.sequence.wrapping_sub(first) >= i32::try_from(i - nearest).unwrap()));

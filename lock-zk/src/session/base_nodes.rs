@@ -1,4 +1,4 @@
-//! The nodes above those of locks, and those of the sessions themselves.
+//! Creates the nodes above those of locks, and the nodes of the sessions.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// Makes the node of the heartbeats, and the nodes above it.
+/// Creates the node of the heartbeats, and the nodes above it.
 pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
     let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
     for _ in 0..2 {
@@ -35,7 +35,7 @@ pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> 
     Err(failure.about(&session.address))
 }
 
-/// Makes the nodes above those of locks and sessions, if they are not there.
+/// Creates the nodes above those of locks and sessions, if they do not exist.
 pub(super) async fn make_base_nodes(
     pool: &Pool,
     session: &Session,
@@ -50,8 +50,8 @@ pub(super) async fn make_base_nodes(
     Ok(())
 }
 
-/// Writes a node and gives its stat, which has the server's time. The node is made once for each session and ends with it: a new node
-/// for each call would stay if the call is dropped.
+/// Writes a node and returns its stat, which contains the server's time. The node is created once for each session and ends with it: a new
+/// node for each call would stay if the call is dropped.
 pub(super) async fn write_clock(pool: &Pool, session: &Session) -> Result<Stat, Failure> {
     let clock = format!("{}-clock", session.heartbeat_node);
     let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
@@ -71,8 +71,8 @@ pub(super) async fn write_clock(pool: &Pool, session: &Session) -> Result<Stat, 
     Err(failure.about(&session.address))
 }
 
-/// Like `mkdir -p`, but tries the last node first: no rights are needed above nodes that exist. The first `above` bytes of the path are
-/// above the chroot. There others may create nodes as well, but delete none.
+/// Like `mkdir -p`, but tries the last node first, so that no rights are needed above nodes that exist. The first `above` bytes of the path
+/// are above the chroot. There, other clients may create nodes as well, but delete none.
 async fn mkdir(client: &ReconnectingClient, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
     let others = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
     let shared: Vec<_> = acl.iter().cloned().chain([others]).collect();

@@ -1,13 +1,13 @@
-//! [`CAPACITY`]: how many entries a session has room for.
+//! [`CAPACITY`]: the maximum number and size of the entries in a session.
 
 use lock_core::session_pool::Capacity;
 
 /// When a session ends, all its nodes are deleted in one transaction, which contains their paths and has to fit into a message between
 /// servers. If it does not, the servers stop and do not start again (ZOOKEEPER-4306). So the capacity is less than half of the default
-/// limit: beside the entries that are counted there may be nodes that are being deleted or that were created twice.
+/// limit: in addition to the counted entries there may be nodes that are being deleted or that were created twice.
 pub(super) const CAPACITY: Capacity = Capacity { slots: 1_000, bytes: 500_000 };
 
-/// The longest message of servers: the default of `jute.maxbuffer`.
+/// The longest message between servers: the default of `jute.maxbuffer`.
 const MOST_SENT: usize = 0xf_ffff;
 
 const _: () = assert!(CAPACITY.bytes * 2 < MOST_SENT);
@@ -22,7 +22,7 @@ pub(super) const fn size(path: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The format of the servers: the number of paths, then each path behind its length.
+    /// The format of the servers: the number of paths, then each path after its length.
     #[test]
     fn what_is_counted_is_no_less_than_what_the_servers_send() {
         let path = "/distlock/q1/job/0123456789abcdef0123456789abcdef-m-";

@@ -14,8 +14,8 @@ use crate::error::Cause;
 /// The time after which a failed watch is set again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Raises alarms about evictions while the session lives. One node tells of the last eviction. If several come too quickly to be seen one
-/// by one, alarms are raised about all members.
+/// Raises alarms about evictions while the session lives. One node announces the last eviction. If several come too quickly to be seen one
+/// by one, this raises alarms about all members.
 pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, one) = (Arc::downgrade(pool), Arc::downgrade(session));
     let (path, keeper) = (pool.keys.evictions(), pool.keeper.clone());

@@ -10,7 +10,7 @@ use super::liveness::Liveness;
 ///
 /// A proof counts once a write that was sent a tick after its answer is answered (PR28). If answers come at once, that write is the next
 /// heartbeat, a period later. If they take long, an additional heartbeat is sent: waiting for the next period, or for the answer before,
-/// would bring the session's deadline nearer by as much. There is never more than one in a tick.
+/// would bring the session's deadline nearer by as much. There is never more than one heartbeat in a tick.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     tick: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// For a session with this timeout, which was opened by a request sent at `opened`.
+    /// The heartbeats of a session with this timeout, which was opened by a request sent at `opened`.
     pub(super) fn new(tick: Duration, timeout: Duration, opened: BootTime) -> Self {
         Self {
             tick,
@@ -35,21 +35,21 @@ impl Heartbeat {
         }
     }
 
-    /// A heartbeat was sent.
+    /// Records that a heartbeat was sent.
     pub(super) fn mark_sent(&mut self, now: BootTime) {
         self.last_sent = now;
     }
 
-    /// The heartbeat that was sent at `sent` was answered.
+    /// Records that the heartbeat that was sent at `sent` was answered.
     pub(super) fn mark_answered(&mut self, sent: BootTime, now: BootTime) {
         self.answered_sent = self.answered_sent.max(sent);
         self.last_answer = self.last_answer.max(now);
     }
 
-    /// When the next one is due. Other writes do not delay it: clients tell by its age how long the session will live.
+    /// When the next heartbeat is due. Other writes do not delay it, because clients derive from its age how long the session will live.
     pub(super) fn next_due(&self, liveness: &Liveness) -> BootTime {
         if self.answered_sent >= self.last_sent {
-            // Earlier, it would not confirm the last one.
+            // An earlier heartbeat would not confirm the last one.
             return (self.last_sent + self.period).max(self.last_answer + self.tick);
         }
         let next = self.last_sent + self.period;

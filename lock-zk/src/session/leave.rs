@@ -1,4 +1,4 @@
-//! Removing an entry from the store.
+//! Removes entries from the store.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use lock_core::BackendErrorKind as Kind;
 use super::{member::Member, pool::Pool, queue::find_own_nodes, reap::confirm_ended, session::Session};
 use crate::error::{Cause, Failure};
 
-/// How often the ensemble is asked in one go whether a session has ended. The first question may find it alive, and closes it.
+/// How often one leave asks the ensemble whether a session has ended. If the first question finds it alive, it closes the session.
 const CONFIRM_TRIES: usize = 3;
 
 impl Pool {
-    /// Removes a member from the store. It has ended from here on, whatever the store answers: no answer in flight brings it back, and no
-    /// create is sent after this.
+    /// Removes a member from the store. The member has ended from here on, whatever the store answers: no answer in flight revives it, and
+    /// no create is sent after this.
     pub(super) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         let (now, limit) = (self.keeper.now(), self.config.server.command_timeout);
         let (expired, began) = (member.end(now), member.begin_leave(now, limit));
@@ -60,8 +60,8 @@ impl Pool {
         Failure::timed_out("a release", self.config.server.command_timeout).about(&self.config.to_string())
     }
 
-    /// Deletes a member's node. If creates are in doubt, all nodes that they may have made: a request of a session is decided before a
-    /// later one is answered (PR08).
+    /// Deletes a member's node. If creates are in doubt, deletes all nodes that they may have made: a request of a session is decided before
+    /// a later one is answered (PR08).
     async fn delete_all(&self, member: &Member) -> Result<bool, Failure> {
         let doubts = member.unanswered_creates();
         if doubts == 0 {
@@ -80,7 +80,7 @@ impl Pool {
     }
 }
 
-/// Deletes a node of a member. No other entry ever has a node of this name. True if it was there.
+/// Deletes a node of a member. No other entry ever has a node of this name. Returns whether the node existed.
 async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
     let deleted = client.delete(&member.sibling_path(node));

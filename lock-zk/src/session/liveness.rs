@@ -1,22 +1,22 @@
-//! [`Liveness`]: until when a session lives for certain.
+//! [`Liveness`]: until when a session is certainly alive.
 
 use std::{collections::VecDeque, time::Duration};
 
 use lock_core::{BootTime, margin};
 
-/// So many answered writes are remembered at the most.
+/// The maximum number of answered writes that are remembered.
 const REMEMBERED: usize = 64;
 
 /// What the answered writes of a session prove.
 ///
 /// ### To ensure correctness
-/// That a write was carried out shows that the session was alive, but does not move its end: the leader moves that only when a server
-/// answers its ping, every half tick, and names the clients that it has heard of since (PR28). So a request moves the end only by the
-/// ping after it. There has been such a ping when a *later* write, sent a whole tick after the answer to the first, was answered as well.
-/// The end counts from the sending of the first.
+/// A write that was carried out shows that the session was alive, but does not extend it. The leader extends a session only when a server
+/// answers the leader's ping, every half tick, and names the clients that it has heard from since (PR28). So a request extends the session
+/// only through the ping after it. There has been such a ping when a *later* write, sent a whole tick after the answer to the first, was
+/// answered as well. The end counts from the sending of the first.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    /// A tick, in which the leader asks its servers twice.
+    /// A tick, in which the leader pings its servers twice.
     tick: Duration,
     timeout: Duration,
     /// The session lives at least for its timeout from here.
@@ -26,23 +26,23 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// For a session that was opened by a request sent at `sent`, or was attached to by one.
+    /// The liveness of a session that a request sent at `sent` opened or attached to.
     pub(super) fn new(tick: Duration, timeout: Duration, sent: BootTime) -> Self {
         Self { tick, timeout, base: sent, waiting: VecDeque::new() }
     }
 
-    /// A write was sent at `sent` and answered at `answered`. An answer after the end does not bring the session back: others were told
-    /// that it has ended.
+    /// Records a write that was sent at `sent` and answered at `answered`. An answer after the end does not revive the session, because
+    /// other tasks already know that it has ended.
     pub(super) fn record(&mut self, sent: BootTime, answered: BootTime) {
         if answered >= self.end() {
             return;
         }
         let confirmed = self.waiting.iter().take_while(|(_, before)| *before + self.tick <= sent).count();
-        // Answers come in the order of sending. Should one not, the latest sending counts all the same.
+        // Answers come in the order of sending. If one does not, the latest sending still counts.
         if let Some((from, _)) = self.waiting.drain(..confirmed).max_by_key(|(from, _)| *from) {
             self.base = self.base.max(from);
         }
-        // Of many in a short time, the first is confirmed first, and the last determines the next heartbeat.
+        // Of many writes in a short time, the first is confirmed first, and the last determines the next heartbeat.
         if self.waiting.len() == REMEMBERED {
             self.waiting.pop_back();
         }

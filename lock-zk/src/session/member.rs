@@ -12,7 +12,7 @@ use lock_core::{
 use super::{capacity::size, session::Session};
 use crate::queue::Snapshot;
 
-/// Ready when the entry's own node was deleted or the connection ended. The server sends events in the order in which things happened.
+/// Ready when the entry's own node was deleted or the connection ended. The server sends events in the order of the changes.
 pub(crate) type DeletionWatch = Shared<BoxFuture<'static, ()>>;
 
 /// An entry of this process, from before its first request until it is known to be gone.
@@ -20,7 +20,7 @@ pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
     /// The lock's container.
     pub(crate) lock: String,
-    /// The name of its node, up to the sequence.
+    /// The name of the entry's node, up to the sequence.
     pub(crate) prefix: String,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -28,18 +28,18 @@ pub(crate) struct Member {
 
 #[derive(Default)]
 struct State {
-    /// When its lease would end if it had one of its own (PR09).
+    /// When the entry's lease would end if it had one of its own (PR09).
     expires: Option<BootTime>,
-    /// It was left for, or is being left for. It does not come back.
+    /// Whether a leave of the entry has begun or is done. The entry does not come back.
     ended: bool,
     /// How long the first attempt to leave may take.
     leaves_until: Option<BootTime>,
-    /// Creates that were sent and not answered. Each may have been carried out, or may still be.
+    /// The number of creates that were sent and not answered. Each may have been carried out, or may still be.
     unanswered_creates: u32,
     own_node: Option<OwnNode>,
-    /// Its claim was compared with that of the first entry. That is done once (PR07).
+    /// Whether the entry's claim was compared with that of the first entry. That is done once (PR07).
     checked: bool,
-    /// It was told that it is admitted.
+    /// Whether the entry was told that it is admitted.
     admitted: bool,
     deletion_watch: Option<DeletionWatch>,
     snapshot: Option<Snapshot>,
@@ -48,9 +48,9 @@ struct State {
 /// The node of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnNode {
-    /// Its name, without the path.
+    /// The name of the node, without its path.
     pub(crate) name: String,
-    /// The transaction that created it.
+    /// The transaction that created the node.
     pub(crate) token: FencingToken,
 }
 
@@ -68,7 +68,7 @@ impl Member {
         }
     }
 
-    /// The path of its node, up to the sequence.
+    /// The path of the entry's node, up to the sequence.
     pub(crate) fn path_prefix(&self) -> String {
         format!("{}/{}", self.lock, self.prefix)
     }
@@ -78,7 +78,7 @@ impl Member {
         format!("{}/{node}", self.lock)
     }
 
-    /// Whether it may still be in the store, as far as the clock tells.
+    /// Whether the entry may still be in the store, by the clock.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
         // The two locks are never held at once, so their order does not matter.
         if !self.session.is_alive(now) {
@@ -88,15 +88,15 @@ impl Member {
         !state.ended && state.expires.is_none_or(|end| now < end)
     }
 
-    /// Extends its lease after the answer to a request that was sent at `sent`. False if the entry was left for meanwhile, which the
-    /// answer does not show.
+    /// Extends the lease after the answer to a request that was sent at `sent`. Returns false if a leave of the entry has begun in the
+    /// meantime, which the answer does not show.
     pub(crate) fn refresh(&self, sent: BootTime) -> bool {
         let mut state = self.lock();
         state.expires = state.expires.max(Some(sent + self.entry.ttl));
         !state.ended
     }
 
-    /// Sends a create, unless the entry was left for: no create is sent after that. The create is in doubt until
+    /// Sends a create, unless a leave of the entry has begun: no create is sent after that. The create is in doubt until
     /// [`create_answered`](Self::create_answered).
     pub(crate) fn send_create<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
         let mut state = self.lock();
@@ -110,61 +110,61 @@ impl Member {
         Some(sent)
     }
 
-    /// A create was answered: it made this node, or none.
+    /// Records that a create was answered: it made this node, or none.
     pub(crate) fn create_answered(&self, own_node: Option<OwnNode>) {
         let mut state = self.lock();
         state.unanswered_creates -= 1;
         state.own_node = own_node.or(state.own_node.take());
     }
 
-    /// How many creates are in doubt.
+    /// The number of creates in doubt.
     pub(crate) fn unanswered_creates(&self) -> u32 {
         self.lock().unanswered_creates
     }
 
-    /// So many creates are no longer in doubt: they made this node, or none.
+    /// Records that `doubts` creates are no longer in doubt: they made this node, or none.
     pub(crate) fn settle_creates(&self, doubts: u32, own_node: Option<OwnNode>) {
         let mut state = self.lock();
         state.unanswered_creates = state.unanswered_creates.saturating_sub(doubts);
         state.own_node = own_node;
     }
 
-    /// Its node, if that is known.
+    /// The entry's node, if it is known.
     pub(crate) fn own_node(&self) -> Option<OwnNode> {
         self.lock().own_node.clone()
     }
 
-    /// Whether its claim was compared with that of the first entry.
+    /// Whether the entry's claim was compared with that of the first entry.
     pub(crate) fn is_checked(&self) -> bool {
         self.lock().checked
     }
 
-    /// Its claim agrees with that of the first entry.
+    /// Records that the entry's claim agrees with that of the first entry.
     pub(crate) fn mark_accepted(&self) {
         self.lock().checked = true;
     }
 
-    /// Whether nothing was ahead of this node at some time: it was admitted with a claim that excludes all others.
+    /// Whether no entry was ahead of this node at some time, because it was admitted with an exclusive claim.
     pub(crate) fn was_first_at(&self, node: &str) -> bool {
         let state = self.lock();
         let here = state.own_node.as_ref().is_some_and(|own_node| own_node.name == node);
         state.admitted && here && self.entry.claim.permits() == self.entry.claim.limit()
     }
 
-    /// It is admitted.
+    /// Records that the entry is admitted.
     pub(crate) fn mark_admitted(&self) {
         let mut state = self.lock();
         state.admitted = true;
         state.snapshot = None;
     }
 
-    /// The watch on its own node, which a waiter needs (PR18). `None` if there is none any more: a watch fires once, and may have fired
-    /// for something else than the deletion.
+    /// The watch on the entry's own node, which a waiter needs (PR18). `None` if there is none any more: a watch fires once, and may have
+    /// fired for another event than the deletion.
     pub(crate) fn deletion_watch(&self) -> Option<DeletionWatch> {
         self.lock().deletion_watch.clone().filter(|watch| watch.peek().is_none())
     }
 
-    /// Sets the watch on its own node. It is kept as long as the entry is: removing a watch takes a request.
+    /// Sets the watch on the entry's own node. It is kept as long as the entry is, because removing a watch takes a request.
     pub(crate) fn set_deletion_watch(
         &self,
         watch: impl Future<Output = ()> + Send + 'static,
@@ -175,7 +175,7 @@ impl Member {
         watch
     }
 
-    /// The watch on its own node ended with the connection.
+    /// Removes the watch on the entry's own node, which ended with the connection.
     pub(super) fn clear_deletion_watch(&self) {
         let before = self.lock().deletion_watch.take();
         drop(before);
@@ -191,7 +191,7 @@ impl Member {
         self.lock().snapshot = snapshot;
     }
 
-    /// Ends it. True if its time was over before.
+    /// Ends the member. Returns whether its time was over before.
     pub(super) fn end(&self, now: BootTime) -> bool {
         let alive = self.session.is_alive(now);
         let mut state = self.lock();
@@ -199,7 +199,8 @@ impl Member {
         state.expires.is_some_and(|end| now >= end) || !alive
     }
 
-    /// The entry is being left for, which may take until `now + limit`. Gives the end of an earlier attempt if that is not over yet.
+    /// Records that a leave of the entry begins, which may take until `now + limit`. Returns the end of an earlier attempt that is not over
+    /// yet.
     pub(super) fn begin_leave(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
         let mut state = self.lock();
         let began = state.leaves_until.filter(|until| now < *until);
@@ -225,7 +226,7 @@ impl PooledMember for Member {
         &self.session
     }
 
-    /// Its size in the transaction that ends the session.
+    /// The size of the entry in the transaction that ends the session.
     fn size(&self) -> usize {
         size(self.lock.len() + 1 + self.prefix.len())
     }

@@ -1,7 +1,7 @@
 //! The sessions that keep entries alive.
 //!
 //! There is one session for each class of ttl, shared by the entries of a [pool](lock_core::session_pool) and driven by the keeper. A shared
-//! session also keeps entries alive whose own time is over; its [task] has them removed.
+//! session also keeps entries alive whose own time is over; its [task] removes them.
 
 mod base_nodes;
 mod capacity;

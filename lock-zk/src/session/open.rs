@@ -1,4 +1,4 @@
-//! Opening a session.
+//! Opens sessions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use lock_core::{BackendErrorKind as Kind, ForkDetector, isolate};
 use super::{base_nodes::make_heartbeat_node, pool::Pool, session::Session};
 use crate::error::Failure;
 
-/// With fewer ticks, a session is never known to live.
+/// With fewer ticks, a session can never be proved alive.
 const LEAST_TICKS: u32 = 4;
 
 /// The process that first opened a session. The client polls its sockets on a thread of that process, which does not exist in a
@@ -20,7 +20,7 @@ fn check_fork() -> Result<(), Failure> {
     }
     Err(Failure::new(
         Kind::Unsupported,
-        "this process was forked from one that had opened a session, and a thread that is needed is not there; connect only in the \
+        "this process was forked from one that had opened a session, and lacks a thread of that process; connect only in the \
          forks, or execute a program there",
     )
     .advised())
@@ -43,7 +43,7 @@ pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>,
     let session = Arc::new(Session::new(client, sent, heartbeat_node, pool.settings()));
     make_heartbeat_node(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
-        // Its entries would be gone at once, again and again.
+        // The entries of such a session would be gone at once, again and again.
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }

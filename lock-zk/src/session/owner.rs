@@ -1,4 +1,4 @@
-//! What the pool needs to open sessions and to remove entries.
+//! Lets the session pool open sessions and remove entries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ impl SessionOwner for Pool {
     }
 
     async fn open(self: &Arc<Self>, class: Duration) -> Result<Arc<Session>, Failure> {
-        // If this fails, nothing was created in any queue: for an entry, its request is *unsent*.
+        // If this fails, no entry was created in any queue, so the failure is *unsent* for the entry.
         open(self, class).await.map_err(Failure::unsent)
     }
 

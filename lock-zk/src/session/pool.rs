@@ -11,7 +11,7 @@ use zookeeper_client::Acl;
 use super::{capacity::CAPACITY, member::Member, session::Session, settings::SessionSettings};
 use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys};
 
-/// What `Sessions` and the tasks on the keeper share.
+/// The state that `Sessions` and the tasks on the keeper share.
 pub(super) struct Pool {
     /// For tasks that end when the pool is dropped.
     pub(super) this: Weak<Self>,
@@ -21,7 +21,7 @@ pub(super) struct Pool {
     pub(super) keys: Keys,
     pub(super) keeper: Keeper,
     pub(super) notifier: Notifier,
-    /// Their class is the timeout that was asked for.
+    /// The shared sessions. Their class is the requested timeout.
     pub(super) sessions: SessionPool<Self>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading the queue of a lock.
+//! Reads the queue of a lock.
 
 use futures_util::future::join_all;
 use lock_core::{BackendError, BackendErrorKind as Kind};
@@ -13,7 +13,7 @@ use crate::{
     queue::QueueView,
 };
 
-/// The entries of a queue. A node of others in it is an error: there is no telling whether to wait for it.
+/// The entries of a queue. A foreign node in it is an error, because it is unknown whether to wait for it.
 pub(crate) async fn read_queue(
     keys: &Keys,
     session: &Session,
@@ -23,7 +23,7 @@ pub(crate) async fn read_queue(
     read_listed(keys, session, lock, session.answer("a look", client.list_children(lock)).await)
 }
 
-/// The same from the answer to a list of its nodes.
+/// The same, from the answer to a list of the queue's nodes.
 pub(crate) fn read_listed(
     keys: &Keys,
     session: &Session,
@@ -45,8 +45,8 @@ pub(crate) fn read_listed(
     Ok(QueueView::new(nodes.collect::<Result<_, _>>()?))
 }
 
-/// All nodes of a member, first to last, after everything that was sent before has been decided, on whichever server (H07). Only nodes of
-/// its own session count (H08).
+/// All nodes of a member, first to last, after all earlier requests have been decided, at any server (H07). Only nodes of the member's own
+/// session count (H08).
 pub(crate) async fn find_own_nodes(keys: &Keys, member: &Member) -> Result<Vec<OwnNode>, Failure> {
     let session = &member.session;
     let client = session.client()?;

@@ -1,4 +1,4 @@
-//! [`ReadPermits`]: how many waiters read their queues at once.
+//! [`ReadPermits`]: limits how many waiters read their queues at once.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::Failure;
 
-/// So many waiters of a session read their queues at once.
+/// How many waiters of a session read their queues at once.
 const AT_ONCE: usize = 64;
 
-/// Permits to read a queue. When a connection was made, all waiters of a session read their queues, and its heartbeats take the same
-/// connection: with permits, only a few reads are ever ahead of a heartbeat.
+/// Permits to read a queue. When a connection was made, all waiters of a session read their queues, and the session's heartbeats use the
+/// same connection. With permits, only a few reads are ever ahead of a heartbeat.
 pub(super) struct ReadPermits(Semaphore);
 
 impl ReadPermits {
@@ -19,7 +19,7 @@ impl ReadPermits {
         Self(Semaphore::new(AT_ONCE))
     }
 
-    /// A permit, until it is dropped. If there is none in time, nothing was sent.
+    /// Waits for a permit, which is given back on drop. If there is none in time, the failure says that nothing was sent.
     pub(super) async fn take(
         &self,
         keeper: &Keeper,

@@ -1,4 +1,4 @@
-//! Closing a session until the ensemble confirms its end.
+//! Closes a session until the ensemble confirms its end.
 
 use std::{
     sync::{Arc, Weak},
@@ -12,11 +12,12 @@ use super::{pool::Pool, session::Session};
 use crate::{client::Ensemble, error::Failure};
 
 /// The time between two attempts if the ensemble answered and had not ended the session. If it did not answer, the circuit breaker
-/// decides.
+/// decides when the next attempt begins.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
-/// Closes a session that has ended here until the ensemble says that it has ended: its nodes must not live on, and may not be called gone
-/// before. The client does not tell whether a session was closed, so the session is attached to by its password until that is refused.
+/// Closes a session that has ended here until the ensemble says that it has ended: its nodes must not live on, and must not be reported as
+/// gone before. The client does not tell whether a session was closed, so this attaches to the session by its password until that is
+/// refused.
 pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, session, quiet) = (Weak::clone(&pool.this), Arc::clone(session), session.quiet_until());
     let sleep = (pool.keeper.now() < quiet).then(|| pool.keeper.sleep_until(quiet));
@@ -24,7 +25,7 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
         if let Some(sleep) = sleep {
             sleep.await;
             let Some(pool) = weak.upgrade() else { return };
-            // Once more: an entry that was granted its lock in the moment in which the session ended was not notified.
+            // Once more, because an entry that was granted its lock in the moment in which the session ended was not notified.
             pool.notify_members(&session);
         }
         let mut answers = 0;
@@ -57,14 +58,14 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     let mut attempt = session.attempt(|done| {
         let (ensemble, session) = (pool.ensemble.clone(), Arc::clone(session));
         pool.keeper.spawn(async move {
-            // Perhaps nothing waits for it any more.
+            // The caller may have been dropped.
             let _ = done.send(Some(close(&ensemble, &session).await));
         });
     });
     let said = attempt.wait_for(Option::is_some).await.map(|said| said.clone());
     let over = match said {
         Ok(Some(said)) => said?,
-        // The keeper has ended, so the caller does it, if it is on a runtime.
+        // The keeper has ended, so the caller closes the session, if it is on a runtime.
         _ if Handle::try_current().is_ok() => close(&pool.ensemble, session).await?,
         _ => return Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
     };
@@ -77,7 +78,7 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     Ok(over)
 }
 
-/// Closes a session from another connection. True if the ensemble says that it had ended already. Needs a runtime.
+/// Closes a session from another connection. Returns whether the ensemble says that it had ended already. Needs a runtime.
 async fn close(ensemble: &Ensemble, session: &Session) -> Result<bool, Failure> {
     match ensemble.attach_to_close(session.granted(), session.info.clone()).await {
         // Dropping the client closes the session.

@@ -1,4 +1,4 @@
-//! Reconnecting a session that has lost its connection.
+//! Reconnects a session that has lost its connection.
 
 use std::{
     sync::{Arc, Weak},
@@ -14,23 +14,23 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// The time between two attempts if a server answered but could not go on with the session. If none answered, the circuit breaker
-/// decides.
+/// The time between two attempts if a server answered but could not continue the session. If none answered, the circuit breaker
+/// decides when the next attempt begins.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(1) };
 
-/// Makes a connection for a session whose client has none, and goes on with that, unless the session ends before or the ensemble says
-/// that it has ended. It does not keep the pool: dropping a pool ends its sessions, even while one is being reconnected.
+/// Makes a new connection for a session that has none, and continues the session on it, unless the session ends before or the ensemble says
+/// that it has ended. This does not keep the pool alive: dropping a pool ends its sessions, even while one is being reconnected.
 ///
 /// ### To ensure correctness
 /// First it looks for a server without naming the session: one that serves, if there are several, and that grants sessions of the timeout
-/// that this one has. The ensemble goes by what the last server granted, and that answer may be lost: so a server whose limit is not known
-/// is tried with another session first. What was sent on the former connection has been decided when a request on the new one is answered
-/// (PR08): a server takes nothing more from a connection when the session has moved on.
+/// that this one has. The ensemble uses the timeout that the last server granted, and that answer may be lost. So a server whose limit is
+/// unknown is tried with another session first. Requests on the former connection have been decided when a request on the new one is
+/// answered (PR08): a server accepts nothing more from a connection once the session has moved.
 ///
 /// The new client attaches to the session by id and password, and does not say which transactions it has seen. So servers that have lost
-/// their data do not turn it away, but say that there is no such session. A server that lags behind or is cut off may say so as well (F3).
+/// their data do not reject it, but say that there is no such session. A server that lags behind or is cut off may say so as well (F3).
 /// So the connection is used only after a write on it was answered: then the server has seen all that this session has seen. The write
-/// went through the current leader, or one before it, so the end of the session was moved where it counts: a server that follows another
+/// went through the current leader, or one before it, so the session was extended at the leader that counts: a server that follows another
 /// leader, or none, closes its connections.
 pub(super) async fn reconnect(
     pool: &Weak<Pool>,
@@ -53,13 +53,13 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
                 isolate(|| {
                     tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 });
-                // A holder does not look after the watches that it had as a waiter, and a watch keeps its client alive.
+                // A holder does not remove the watches that it had as a waiter, and a watch keeps its client alive.
                 if let Some(pool) = pool.upgrade() {
                     pool.sessions.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
                 }
                 return session.switch_to(&client, attached);
             }
-            // The next attempt would fail alike.
+            // The next attempt would fail in the same way.
             Err(failure) if failure.is_end_of_session() || *failure.kind() == Kind::Denied => {
                 session.end();
                 return;
@@ -76,7 +76,7 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
     }
 }
 
-/// The new client, and when it asked for the session: from then on the timeout counts anew.
+/// The new client, and when it attached to the session: from then on the timeout counts anew.
 async fn attach_once(
     ensemble: &Ensemble,
     keeper: &Keeper,
@@ -99,21 +99,21 @@ async fn attach_once(
         // `NoNode`: the node was deleted, and the next heartbeat makes it again. `NoAuth`: this is an answer as well, and the right may
         // be given back in time.
         Some(Ok(_) | Err(Error::NoNode | Error::NoAuth)) => return Ok((client, attached)),
-        // To another connection of this session: it is in doubt which one came last.
+        // The session has moved to another connection, and it is unknown which one came last.
         Some(Err(error @ Error::SessionMoved)) => Failure::new(Kind::Unreachable, error.to_string()),
         Some(Err(error)) => Failure::of(&error),
         None => Failure::timed_out("a heartbeat", limit),
     };
     if failure.cause() != Cause::SessionGone {
-        // Dropping the client as it is would close the session.
+        // Without this, dropping the client would close the session.
         client.detach();
     }
     Err(failure)
 }
 
 /// A server that granted sessions as long as this one has lowered its limit since, or another server has its address: the session ends
-/// earlier than holders were told. So they lose their locks now, long before the ensemble ends the session, and it is not closed before
-/// they know.
+/// earlier than holders were told. So they lose their locks now, long before the ensemble ends the session, and the session is not closed
+/// before they know.
 fn abandon(
     ensemble: &Ensemble,
     session: &Session,

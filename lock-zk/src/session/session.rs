@@ -1,4 +1,4 @@
-//! [`Session`]: keeps entries alive, and tells until when it may be relied on.
+//! [`Session`]: keeps entries alive, and knows until when it is proved alive.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -16,29 +16,29 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// The outcome of an attempt to close a session, for everything that waits for it: whether the session has ended.
+/// The outcome of an attempt to close a session, for all its callers: whether the session has ended.
 pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
 
-/// A session, on one connection at a time. The keeper drives it, so that no runtime of a user can hold it up.
+/// A session, on one connection at a time. The keeper drives it, so that no user's runtime can delay it.
 ///
 /// ### To ensure correctness
-/// It may be relied on only as far as writes that were carried out prove it alive: see [`Liveness`]. Neither pings nor reads count: a
+/// It is valid only as long as writes that were carried out prove it alive: see [`Liveness`]. Neither pings nor reads count: a
 /// server that is cut off from the others answers both (F3), and the client reports that a session has expired long after it did
 /// (Z4). After its deadline the session is not used any more, and is closed until the ensemble confirms its end.
 pub(crate) struct Session {
     pub(crate) id: i64,
-    /// Includes the password, with which it can be closed from another connection.
+    /// Includes the password, with which the session can be closed from another connection.
     pub(super) info: SessionInfo,
     /// The timeout that the ensemble granted.
     granted: Duration,
-    /// The node of its heartbeats.
+    /// The node that its heartbeats write.
     pub(super) heartbeat_node: String,
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
     pub(crate) address: Arc<str>,
     ended: Notify,
-    /// Notified when a heartbeat is answered, for the next one may be due earlier then.
+    /// Notified when a heartbeat is answered, because the next one may then be due earlier.
     heartbeat_answered: Notify,
     read_permits: ReadPermits,
     state: Mutex<State>,
@@ -50,12 +50,12 @@ struct State {
     /// `None` once the session has ended.
     client: Option<Arc<ReconnectingClient>>,
     liveness: Liveness,
-    /// A write was carried out on the current connection.
+    /// Whether a write was carried out on the current connection.
     connection_works: bool,
     heartbeat: Heartbeat,
-    /// The last attempt to close it.
+    /// The last attempt to close the session.
     attempt: Option<CloseAttempt>,
-    /// It may not be closed before then.
+    /// The session must not be closed before this time.
     quiet_until: BootTime,
 }
 
@@ -120,7 +120,7 @@ impl Session {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => Failure::of(&error).about(doing),
             None if self.is_connected() => Failure::timed_out(doing, limit),
-            // The time limit is used up: a repetition would wait as long again.
+            // The time limit is used up, and a repetition would wait as long again.
             None => {
                 Failure::new(Kind::TimedOut, format!("{doing}: no server was connected within {limit:?}"))
             }
@@ -131,7 +131,7 @@ impl Session {
         Err(failure.about(&self.address))
     }
 
-    /// A permit to read a queue, until it is dropped.
+    /// Waits for a permit to read a queue, which is given back on drop.
     pub(crate) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
         let permit = self.read_permits.take(&self.keeper, self.command_timeout).await;
         permit.map_err(|failure| failure.about(&self.address))
@@ -149,7 +149,7 @@ impl Session {
         Ok(answer)
     }
 
-    /// A write that was sent at `sent` was just answered, and so was carried out.
+    /// Records that a write that was sent at `sent` was just answered, and so was carried out.
     pub(crate) fn mark_alive(&self, sent: BootTime) {
         let now = self.keeper.now();
         let mut state = self.lock();
@@ -162,9 +162,8 @@ impl Session {
         self.lock().connection_works
     }
 
-    /// Writes the heartbeat node, which proves the session alive. The request is sent at once, and requests that are sent behind it show
-    /// the state at that time or later. A late answer counts as well, even if nothing waits for it any more: the server may always be
-    /// slow.
+    /// Writes the heartbeat node, which proves the session alive. The request is sent at once, and requests that are sent after it show
+    /// the state at that time or later. A late answer counts as well, even if its caller was dropped: the server may always be slow.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
         limit: Duration,
@@ -194,7 +193,7 @@ impl Session {
                 this.lock().heartbeat.mark_answered(sent, this.keeper.now());
                 this.heartbeat_answered.notify_one();
             }
-            // Nobody may wait for it any more.
+            // The caller may have been dropped.
             let _ = answered.map(|answered| done.send(answered));
         });
         Ok(answer)
@@ -206,12 +205,12 @@ impl Session {
         state.heartbeat.next_due(&state.liveness)
     }
 
-    /// Ready when a heartbeat was answered since the last call.
+    /// Waits until a heartbeat is answered. Returns at once if one was answered since the last call.
     pub(super) async fn heartbeat_answered(&self) {
         self.heartbeat_answered.notified().await;
     }
 
-    /// The session's deadline: until when it certainly lives, less the margin.
+    /// The session's deadline: until when it is certainly alive, less the margin.
     pub(super) fn lives_until(&self) -> BootTime {
         self.lock().liveness.end()
     }
@@ -221,12 +220,12 @@ impl Session {
         (sent + ttl.saturating_sub(margin(ttl))).min(self.lives_until())
     }
 
-    /// Whether it may still be relied on.
+    /// Whether the session is still valid.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
         self.lock().is_alive(now)
     }
 
-    /// Tells of the end of the current connection.
+    /// Reports the end of the current connection.
     pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
         Ok(self.client()?.states())
     }
@@ -235,13 +234,13 @@ impl Session {
         self.lock().client.as_ref().is_some_and(|client| client.is_connected())
     }
 
-    /// Whether this is its current client.
+    /// Whether this is the session's current client.
     pub(crate) fn is_using(&self, client: &Arc<ReconnectingClient>) -> bool {
         self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
     }
 
-    /// Goes on with another client, which attached to the session by a request sent at `attached`, unless the session has ended.
-    /// Requests that wait for the former client go on as well.
+    /// Switches to another client, which attached to the session by a request sent at `attached`, unless the session has ended.
+    /// Requests that wait for the former client continue there as well.
     pub(super) fn switch_to(&self, client: &Arc<ReconnectingClient>, attached: BootTime) {
         let now = self.keeper.now();
         let before = {
@@ -252,28 +251,28 @@ impl Session {
             }
             state.client.as_mut().map(|before| std::mem::replace(before, Arc::clone(client)))
         };
-        // Not under the lock: this wakes tasks, which look for the new client.
+        // Outside the lock, because this wakes tasks, which look for the new client.
         if let Some(before) = before {
             before.mark_replaced_by(client);
         }
     }
 
-    /// Ready when it was ended since the last call.
+    /// Waits until the session is ended. Returns at once if it was ended since the last call.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Ends it: no request is sent in this session any more.
+    /// Ends the session: no request is sent in it any more.
     pub(super) fn end(&self) {
         let client = self.lock().client.take();
-        // The last reference to the client closes the connection. Not under the lock: this wakes tasks.
+        // Dropping the last reference to the client closes the connection. Outside the lock, because this wakes tasks.
         if let Some(client) = client {
             client.close();
         }
         self.ended.notify_one();
     }
 
-    /// Ends it, but does not close it before `quiet_until`, so that holders who relied on it for longer learn of their loss first.
+    /// Ends the session, but does not close it before `quiet_until`, so that holders who relied on it for longer learn of their loss first.
     pub(super) fn abandon(&self, quiet_until: BootTime) {
         let mut state = self.lock();
         state.quiet_until = quiet_until;
@@ -285,23 +284,23 @@ impl Session {
         self.ended.notify_one();
     }
 
-    /// The session may not be closed before then. Usually this lies in the past.
+    /// The session must not be closed before this time. Usually it is in the past.
     pub(super) fn quiet_until(&self) -> BootTime {
         self.lock().quiet_until
     }
 
-    /// Whether it was ended.
+    /// Whether the session was ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().client.is_none()
     }
 
-    /// The attempt to close it that is under way, or one that begins now.
+    /// The attempt to close the session that is in progress, or one that begins now.
     pub(super) fn attempt(
         &self,
         begin: impl FnOnce(watch::Sender<Option<Result<bool, Failure>>>),
     ) -> CloseAttempt {
         let mut state = self.lock();
-        // Without a sender there will be no outcome.
+        // If the sender is gone, there will be no outcome.
         let is_under_way = |close: &CloseAttempt| close.borrow().is_none() && close.has_changed().is_ok();
         if let Some(attempt) = state.attempt.clone().filter(is_under_way) {
             return attempt;
@@ -313,10 +312,10 @@ impl Session {
         attempt
     }
 
-    /// Closes it. It was idle, so that nothing is to be removed with it.
+    /// Closes the session. It was idle, so it has no nodes to remove.
     pub(super) fn close(&self) {
         let client = self.lock().client.take();
-        // Dropping the last reference to the client closes the session. Not under the lock: this wakes tasks.
+        // Dropping the last reference to the client closes the session. Outside the lock, because this wakes tasks.
         drop(client);
     }
 

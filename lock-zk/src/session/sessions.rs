@@ -46,8 +46,8 @@ impl Sessions {
         &self.0.notifier
     }
 
-    /// The member for an entry, an existing one or a new one. From here on it has a dead-man's timer. `None` if its session has ended or
-    /// the entry was left for: with another session it would be another entry (H08).
+    /// The member for an entry, an existing one or a new one. From here on the entry has a dead-man's timer. `None` if its session has
+    /// ended, because with another session it would be another entry (H08), or if the entry has left.
     pub(crate) async fn join(&self, entry: &Entry, lock: &str) -> Result<Option<Arc<Member>>, Failure> {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
@@ -63,16 +63,16 @@ impl Sessions {
         self.0.sessions.find(entry)
     }
 
-    /// Any session: for people and tools, which keep nothing alive.
+    /// Any session, for the operations of operators and tools, which keep nothing alive.
     pub(crate) async fn any(&self) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.0.sessions.any_session() {
             return Ok(session);
         }
-        // A short one suffices: nothing is lost with it, and it lives for as long as a command may take.
+        // A short session suffices: nothing is lost with it, and it lives for as long as a command may take.
         self.for_ttl(self.0.config.server.command_timeout).await
     }
 
-    /// A session of the shortest timeout that this backend asks for.
+    /// A session of the shortest timeout that this backend requests.
     pub(crate) async fn shortest(&self) -> Result<Arc<Session>, Failure> {
         self.for_ttl(Duration::ZERO).await
     }
@@ -81,8 +81,8 @@ impl Sessions {
         session_pool::session(&self.0, ttl_class::timeout(ttl, self.0.config.tick)).await
     }
 
-    /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they last heard of a session, nor
-    /// what time it is. But they tell when a node was written, so one is written now to compare with.
+    /// How long ago the sessions with these ids made their last heartbeats. The servers do not tell when they last heard from a session, nor
+    /// what time it is. But they tell when a node was written, so this writes a node to compare with.
     pub(crate) async fn ages(
         &self,
         session: &Session,
@@ -102,23 +102,23 @@ impl Sessions {
         Ok(ages)
     }
 
-    /// Makes the nodes above those of locks, if they are not there.
+    /// Creates the nodes above those of locks, if they do not exist.
     pub(crate) async fn make_base_nodes(&self, session: &Session) -> Result<(), Failure> {
         base_nodes::make_base_nodes(&self.0, session, &*session.client()?).await
     }
 
-    /// Takes note that a member is not in the store. If a create may still be in flight, the cleanup task handles it.
+    /// Records that a member is not in the store. If a create may still be in flight, the cleanup task handles it.
     pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
         if member.unanswered_creates() == 0 {
             self.0.sessions.forget(member);
         }
     }
 
-    /// Removes an entry from the store. True if it was there. An entry that is no member was never created by this process, or is known
-    /// to be gone.
+    /// Removes an entry from the store. Returns whether it was there. An entry without a member was never created by this process, or is
+    /// known to be gone.
     ///
     /// # Errors
-    /// If it is not known to be done.
+    /// If it is unknown whether this was done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
         if in_doubt {
             self.0.sessions.add_tombstone(entry.id, entry.ttl);
@@ -132,14 +132,14 @@ impl Sessions {
     /// Closes the sessions without members. The client does not tell when that is done.
     pub(crate) fn close_idle(&self) {
         let idle = self.0.sessions.close_idle();
-        // Their tasks find them ended.
+        // The tasks of these sessions notice that they have ended.
         for (session, _) in &idle {
             session.close();
         }
         isolate(|| tracing::trace!(idle = idle.len(), "zookeeper sessions given back"));
     }
 
-    /// The same for an entry that may not wait, or was refused.
+    /// The same for an entry that must not wait, or was refused.
     pub(crate) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         self.0.remove_entry(member).await
     }

@@ -1,4 +1,4 @@
-//! [`SessionSettings`]: what a session needs of the configuration.
+//! [`SessionSettings`]: the part of the configuration that a session needs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,6 +8,6 @@ pub(super) struct SessionSettings {
     pub(super) keeper: Keeper,
     pub(super) tick: Duration,
     pub(super) command_timeout: Duration,
-    /// Where the ensemble is, for people.
+    /// The address of the ensemble, for messages.
     pub(super) address: Arc<str>,
 }

@@ -1,7 +1,7 @@
-//! [`SessionTask`]: what the keeper does for a session.
+//! [`SessionTask`]: the keeper's task for a session.
 //!
-//! It proves the session alive. And because a shared session keeps all its nodes alive, it removes what should be dead (PR09): members
-//! whose own time is over, and nodes of no member.
+//! It proves the session alive. And because a shared session keeps all its nodes alive, it removes what should have ended (PR09): members
+//! whose own time is over, and nodes that belong to no member.
 
 use std::{
     sync::{Arc, Weak},
@@ -20,16 +20,16 @@ use super::{
 };
 use crate::error::{Cause, Failure};
 
-/// How often members whose time is over are looked for.
+/// How often members are checked for whether their time is over.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// The nodes of a session are compared with its members after so many heartbeats.
+/// The nodes of a session are compared with its members after this many heartbeats.
 const INSPECT: u32 = 8;
 
 /// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The least time between two connections of which the first was of no use: a server may end each at once.
+/// The minimum time between a connection that turned out unusable and the next one: a server may end each one at once.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Keeps a session until it has ended or has long been idle.
@@ -55,17 +55,17 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) 
 
 struct SessionTask {
     session: Arc<Session>,
-    /// The timeout that was asked for.
+    /// The requested timeout.
     timeout: Duration,
-    /// Tells of changes of the client's connection.
+    /// Reports changes of the client's connection.
     states: StateWatcher,
-    /// Heartbeats that are neither answered nor late.
+    /// The heartbeats that are neither answered nor late.
     heartbeats: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
-    /// After a failed heartbeat, the next one is not sent before then.
+    /// After a failed heartbeat, the next one is not sent before this time.
     next_retry: BootTime,
-    /// How many heartbeats were answered.
+    /// The number of answered heartbeats.
     answered: u32,
-    /// After a connection that was of no use, the next one is not made before then.
+    /// After an unusable connection, the next one is not made before this time.
     next_connect: BootTime,
 }
 
@@ -77,7 +77,7 @@ impl SessionTask {
         }
     }
 
-    /// Does what is due. Gives what to wait for then, or `None` if the session has ended.
+    /// Does what is due. Returns how long to wait then, or `None` if the session has ended.
     async fn round(&mut self, weak: &Weak<Pool>) -> Option<lock_core::Sleep> {
         // Dropping the pool closes its sessions.
         let mut pool = weak.upgrade()?;
@@ -112,15 +112,15 @@ impl SessionTask {
         Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
     }
 
-    /// Sends a heartbeat. The next one may be due before its answer is there.
+    /// Sends a heartbeat. The next one may be due before it is answered.
     fn heartbeat(&self, pool: &Arc<Pool>) {
-        // So that several attempts fit between the first and the deadline.
+        // So that several attempts fit between the first one and the deadline.
         let limit = (self.session.granted() / 6).min(pool.config.server.command_timeout);
         let (heartbeat, session, pool) =
             (self.session.heartbeat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
         self.heartbeats.push(Box::pin(async move {
             match (heartbeat.await, pool.upgrade()) {
-                // The node was deleted. Making it again is a proof as well.
+                // The node was deleted. Creating it again is a proof as well.
                 (Err(failure), Some(pool)) if failure.cause() == Cause::NoNode => {
                     make_heartbeat_node(&pool, &session).await
                 }
@@ -143,7 +143,7 @@ impl SessionTask {
                 pool.ensemble.log.note("not proved alive", move |times| {
                     tracing::warn!(session = %format_args!("{id:#x}"), times, "a zookeeper session is not proved alive: {why}");
                 });
-                // After a timeout there was enough of a pause.
+                // A timeout was enough of a pause.
                 if *failure.kind() != Kind::TimedOut {
                     let pause =
                         (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
@@ -172,7 +172,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         for path in paths {
             // Looked up only now: a new entry is a member before its node is created.
             if pool.keys.entry_at(&path).is_some_and(|entry| !pool.sessions.is_member_of(entry, &session)) {
-                // What fails is found again at the next inspection.
+                // If the delete fails, the next inspection finds the node again.
                 drop(session.write("an inspection", client.delete(&path)).await);
                 pool.ensemble.log.note("unknown", move |times| {
                     tracing::warn!(%path, times, "an entry that nobody knows is deleted");

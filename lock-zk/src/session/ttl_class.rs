@@ -5,10 +5,10 @@ use std::time::Duration;
 /// With fewer ticks there is no time for two heartbeats of which the second confirms the first (PR28).
 const LEAST: u32 = 6;
 
-/// The session timeout for an entry with this ttl: six or eight ticks, or a power of two times that. It exceeds the ttl by a half at
-/// the most, except for short ttls.
+/// The session timeout for an entry with this ttl: six or eight ticks, or a power of two times that. It exceeds the ttl by at most a
+/// half, except for short ttls.
 pub(super) fn timeout(ttl: Duration, tick: Duration) -> Duration {
-    // Both are bounded: a day, and 10 ms.
+    // Both are bounded: the ttl is at most a day, and the tick at least 10 ms.
     let wanted = u32::try_from(ttl.as_nanos().div_ceil(tick.as_nanos().max(1))).unwrap_or(u32::MAX / 4);
     let mut six = LEAST;
     while six < wanted {
@@ -58,7 +58,7 @@ mod tests {
             let timeout = timeout(ttl, tick);
             let period = period(tick, timeout);
             assert!(silence(timeout) > period + timeout * 3 / 10, "given up at {timeout:?}");
-            // What counts is older than a silence that begins now by two heartbeats at the most.
+            // The proof that counts is at most two heartbeats older than a silence that begins now.
             let left = timeout.checked_sub(margin(timeout) + period * 2 + silence(timeout));
             assert!(left.is_some_and(|left| left >= timeout / 10), "{left:?} left of {timeout:?}");
         }

@@ -4,16 +4,16 @@ use std::io;
 
 use lock_conformance::{Answer, Frame, Frames, Request};
 
-/// Each is a packet behind its length. A server answers the requests of a session in their order, and tells of what is watched
-/// under a number that no request has.
+/// Each request and answer is a packet after its length. A server answers the requests of a session in their order, and sends
+/// notifications of watches with a number that no request has.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
-    /// The first ones open the session, and have no number.
+    /// The first packets open the session, and have no number.
     greeted: bool,
     welcomed: bool,
 }
 
-/// The number of what was watched.
+/// The number of notifications.
 const WATCHED: i32 = -1;
 
 impl Frames for Packets {
@@ -71,7 +71,7 @@ mod tests {
         [&i32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
     }
 
-    /// All frames, given one byte more at a time.
+    /// All frames of the bytes, which are given one more byte at a time.
     fn cut<T>(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Frame<T>>>) -> Vec<T> {
         let (mut begin, mut found) = (0, Vec::new());
         for end in 0..=bytes.len() {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_watched_answers_nothing() {
-        // The first answer begins with the version of the protocol, whatever that is.
+        // The first answer begins with the version of the protocol, which may have any value.
         let said =
             [packed(&[-1, 0]), packed(&[1, 0, 5, 0]), packed(&[-1, 0, 0, 0, 2, 3]), packed(&[-2, 0, 5, 0])];
         let mut frames = Packets::default();

@@ -1,4 +1,4 @@
-//! Which clients are let in, and that others are refused in time.
+//! Which clients are accepted, and that others are refused in time.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// Both time limits. As long as a server takes at the most to answer on a busy machine: what is to succeed, and what is to be refused by
-/// the server itself, has to be answered within it.
+/// Both time limits. They are the longest time that a server takes to answer on a busy machine: the server has to accept or refuse within
+/// it.
 const LIMIT: Duration = Duration::from_secs(2);
 const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
 
-/// Why connecting is refused.
+/// The error of a connection that is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let asked = Instant::now();
@@ -32,7 +32,7 @@ async fn refused(url: &str) -> BackendError {
     }
 }
 
-/// Checks that a lock cannot be taken, for this reason, and that it says so in time.
+/// Checks that a lock cannot be taken for this reason, and that the error comes in time.
 async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
     let asked = Instant::now();
     let error = client.mutex(NAME).acquire().await.unwrap_err();
@@ -63,7 +63,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
     assert_free(&owner, NAME).await;
 }
 
-/// As the server shows it to an operator.
+/// The rights as the server shows them to an operator.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_give_rights_to_their_user_alone_and_without_a_user_to_all() {
     let server = TestServer::shared().await;
@@ -95,7 +95,7 @@ async fn nodes_that_everybody_may_change_are_a_problem_that_is_told() {
     }
 }
 
-/// The client that makes the nodes first decides who may change them, and an address is no user.
+/// The client that creates the nodes first decides who may change them, and an address is no user.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
     const OPEN: &str = "everybody may change what is under";
@@ -131,7 +131,7 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
     }
 }
 
-/// The nodes above a chroot belong to no lock, and others have theirs beside it, even after an operator has deleted all of them.
+/// The nodes above a chroot belong to no lock, and other programs create nodes beside it, even after an operator has deleted all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {
     let server = TestServer::shared().await;
@@ -176,7 +176,7 @@ async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
     assert_refused(&client(&url), &BackendErrorKind::Unreachable).await;
 }
 
-/// It takes connections, and nothing more is heard of it: Z4.
+/// It accepts connections, and then stays silent: Z4.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
     let server = TestServer::shared().await.behind_proxy();

@@ -30,12 +30,12 @@ fn url(ensemble: &Ensemble) -> String {
     url_of(ensemble, &ensemble.addresses())
 }
 
-/// A command has time for an election.
+/// The command timeout leaves time for an election.
 fn url_of(ensemble: &Ensemble, addresses: &str) -> String {
     format!("{}&command_timeout=3s&connect_timeout=1s", ensemble.url_of(addresses))
 }
 
-/// Checks that a lock that was held while there was no leader for so long is held, and will be.
+/// Checks that a lock that was held while there was no leader for `away` is still held, and is renewed.
 async fn assert_kept(guard: &Guard, away: Duration) {
     assert!(away < TTL / 2, "no write was carried out for {away:?}: with this ttl nothing is shown");
     within("a renewal", SLACK, async { while guard.extend().await.is_err() {} }).await;
@@ -73,7 +73,7 @@ async fn waiters_are_granted_after_the_leader_was_killed() {
     assert_free(&other, NAME).await;
 }
 
-/// A new leader counts every session from its start: the next comes later than otherwise, and never too early.
+/// A new leader counts every session from its start: the next holder is admitted later than otherwise, and never too early.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
     let ensemble = Ensemble::start().await;
@@ -108,7 +108,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
     assert_free(&other, NAME).await;
 }
 
-/// Nothing that it says after its pause is believed.
+/// No client believes what the leader says after its pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     let ensemble = Ensemble::start().await;
@@ -126,7 +126,7 @@ async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
         }
         if Instant::now() > end {
             ensemble.resume(leader);
-            // Whether it was kept or lost meanwhile, it goes on.
+            // The test continues whether the lock was kept or lost in the meantime.
             let token = guard.token();
             assert_carried_out_or_lost(guard.release().await);
             let next = within("the next in the queue", ttl * 2 + SLACK, waiter).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     assert_free(&other, NAME).await;
 }
 
-/// It may take longer than the release waits for: then it says so, and goes on with it.
+/// A release may take longer than it waits for. Then it reports that, and continues in the background.
 fn assert_carried_out(released: Result<Released, Error>) {
     released.unwrap();
 }
@@ -152,9 +152,9 @@ fn assert_carried_out_or_lost(released: Result<Released, Error>) {
     }
 }
 
-/// What becomes of one member while a client that talks to it holds one lock and waits for another.
+/// Makes something happen to a member while a client that is connected to it holds one lock and waits for another.
 async fn lose_the_member_that_is_talked_to(ensemble: Ensemble, lose: impl AsyncFn(&Ensemble, usize)) {
-    // Only this client has a connection to it: all others are elsewhere.
+    // Only this client has a connection to the member; all others use other members.
     let [talked_to, elsewhere] = ensemble.followers().await;
     let other = client(&url_of(&ensemble, &ensemble.address(elsewhere)));
     let first = take(&other, "other", &lasting()).await;
@@ -187,7 +187,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.kill(lost)).await;
 }
 
-/// Nothing tells it: every answer just stays away. Z3: the crate's own word for that is no loss of a connection.
+/// The client gets no error: every answer just stays away. Z3: the client crate does not report that as the loss of a connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     let ensemble = Ensemble::start().await;
@@ -195,14 +195,14 @@ async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     lose_the_member_that_is_talked_to(ensemble, cut_off).await;
 }
 
-/// The member still answers, but nothing of what happens reaches it, until it gives up.
+/// The member still answers, but gets no updates from the others, until it gives up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     let ensemble = Ensemble::start().await;
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
 }
 
-/// H07: a client that asks there without a sync finds nothing, and creates a second node that belongs to no member.
+/// H07: a client that asks the follower without a sync finds nothing, and creates a second node that belongs to no member.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
     let ensemble = Ensemble::start_patient().await;
@@ -220,7 +220,7 @@ async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
         let lock = this.mutex(NAME).with_options(options().outage(Outage::Wait));
         let acquiring = tokio::spawn(async move { lock.acquire().await.unwrap() });
         await_queue(&observer, NAME, 1).await;
-        // It was carried out, and nobody has said so. The one that is left does not know it yet.
+        // The create was carried out, but not answered. The follower that is left does not know it yet.
         ensemble.front(lagging).newcomers(Newcomers::Serve);
         ensemble.turn_away(near);
         tokio::time::sleep(TICK).await;
@@ -235,7 +235,7 @@ async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
     }
 }
 
-/// PR18, F3: its server has not heard of the deletion, and says so of the node if it is asked before the proof.
+/// PR18, F3: the client's server does not know of the deletion yet, and reports the node as existing if it is asked before the proof.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_by_way_of_a_lagging_follower_sees_that_its_node_is_deleted() {
     let ensemble = Ensemble::start_patient().await;
@@ -262,13 +262,13 @@ async fn a_renewal_by_way_of_a_lagging_follower_sees_that_its_node_is_deleted() 
 async fn waiters_go_on_when_all_members_come_back() {
     let ensemble = Ensemble::start().await;
     let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
-    // So long that three servers are back before.
+    // So long that three servers are back before it ends.
     let long = options().ttl(Duration::from_secs(60));
     let guard = take(&holder, NAME, &long).await;
     let waiter = waiting(&other, NAME, &long, 2).await;
     (0..3).for_each(|i| ensemble.kill(i));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    // One alone does not serve.
+    // One member alone does not serve.
     tokio::join!(ensemble.restart(0), ensemble.restart(1), ensemble.restart(2));
     assert!(guard.is_held() && !waiter.is_finished());
     assert_carried_out(guard.release().await);
@@ -277,7 +277,7 @@ async fn waiters_go_on_when_all_members_come_back() {
     assert_free(&other, NAME).await;
 }
 
-/// L07. Nobody reaches any member for longer than every session lasts; all lose their places.
+/// L07. No client reaches any member for longer than every session lasts; all lose their places.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_partition_every_waiter_is_granted() {
     let ensemble = Ensemble::start().await;
@@ -338,7 +338,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     let [dead, _] = ensemble.followers().await;
     ensemble.kill(dead);
     ensemble.front(dead).newcomers(Newcomers::Refuse);
-    // In whatever order each of them tries the members.
+    // Each of these clients tries the members in a random order.
     for round in 0..6 {
         let client = client(&url(&ensemble));
         for i in 0..3 {
@@ -365,6 +365,6 @@ async fn an_ensemble_without_a_majority_gives_a_typed_error_in_time() {
         BackendErrorKind::TimedOut | BackendErrorKind::Unavailable | BackendErrorKind::Unreachable
     );
     assert!(transient && error.is_transient(), "{error:?}");
-    // Once to connect and once for the command.
+    // One time limit to connect and one for the command.
     assert!(asked.elapsed() < Duration::from_secs(4) + SLACK, "after {:?}", asked.elapsed());
 }

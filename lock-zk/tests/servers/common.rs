@@ -1,4 +1,4 @@
-//! What the tests of this crate share: clients that are processes of their own in all but name.
+//! Shared by the tests of this crate: clients that are as independent as separate processes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ pub(crate) fn client(url: &str) -> Client {
     Client::on(Arc::new(backend), keeper, options())
 }
 
-/// Takes a lock that nobody else has.
+/// Takes a free lock.
 pub(crate) async fn take(client: &Client, name: &str, options: &AcquireOptions) -> Guard {
     soon("a lock that is free", client.mutex(name).acquire_with(options)).await.unwrap()
 }
 
-/// Who stands in a queue.
+/// The entries in a queue.
 pub(crate) async fn queue(client: &Client, name: &str) -> Vec<QueueRow> {
     client.mutex(name).queue().await.unwrap()
 }
 
-/// Waits in a task of its own, and returns when that is seen in the queue as entry number `len`.
+/// Acquires the lock in a task of its own, and returns when its entry is in the queue as number `len`.
 pub(crate) async fn waiting(
     client: &Client,
     name: &str,
@@ -40,19 +40,19 @@ pub(crate) async fn waiting(
     task
 }
 
-/// Has somebody else try all the time to take a lock that is held, while something happens.
+/// Lets another client try all the time to take a lock that is held, while something happens.
 pub(crate) async fn alone_while<T>(guard: &Guard, other: &Client, happening: impl Future<Output = T>) -> T {
     Rival::new(guard, other.mutex(guard.name().as_str())).tries_while(happening).await
 }
 
-/// Checks that nobody stands in a queue, soon, and that the lock can be taken.
+/// Checks that a queue is soon empty, and that the lock can be taken.
 pub(crate) async fn assert_free(client: &Client, name: &str) {
     audit::await_queue(client, name, 0).await;
     let guard = take(client, name, &options()).await;
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Long leases, and a `wait` that ends in an error before the test as a whole hangs.
+/// Long leases, and a `wait` that ends with an error before the whole test hangs.
 pub(crate) fn options() -> AcquireOptions {
     AcquireOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(60))
 }
@@ -66,7 +66,7 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     audit::soon(what, future).await
 }
 
-/// What sort of trouble the store was in, as an error says it.
+/// The kind of the store's failure in an error.
 pub(crate) fn kind(error: &Error) -> &BackendErrorKind {
     let Error::Backend { source, .. } = error else { panic!("not an error of the store: {error:?}") };
     source.kind()

@@ -1,6 +1,6 @@
-//! What locks cost, as counted by the server.
+//! The costs of locks, as the server counts them.
 //!
-//! All tests use one server, one after the other, so that no other requests are counted.
+//! All tests use one server, one test after the other, so that no other requests are counted.
 
 use std::{
     sync::Arc,
@@ -22,19 +22,19 @@ use crate::{
     server::{Containers, TestServer, ZkServer},
 };
 
-/// So long that nothing is renewed, and nobody looks again, while something is counted.
+/// So long that no lock is renewed, and no waiter looks again, while requests are counted.
 fn long() -> AcquireOptions {
     let hour = Duration::from_secs(3600);
     options().ttl(hour).wait(Duration::from_secs(60)).look_again(hour, hour)
 }
 
-/// A node on the server that counts, for one test at a time.
+/// A chroot on the counting server, for one test at a time.
 struct Counted {
     server: TestServer,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What the server was asked, by all clients.
+/// The requests of all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     writes: u64,
@@ -46,7 +46,7 @@ impl Counted {
         static ALONE: Mutex<()> = Mutex::const_new(());
         static SERVER: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
         let alone = ALONE.lock().await;
-        // A container that is removed would have to be made again.
+        // A removed container would have to be created again.
         let start = || async { Arc::new(ZkServer::start(|member| member.treats(Containers::Kept)).await) };
         let counted =
             Self { server: TestServer::at(Arc::clone(SERVER.get_or_init(start).await)), _alone: alone };
@@ -54,15 +54,15 @@ impl Counted {
         counted
     }
 
-    /// A client with its one session. It sends no ping, which would count as a read: not for as long as it bears silence, which is half
-    /// an hour and more.
+    /// A client with one session. It sends no ping, which would count as a read, during the time for which its connection may be silent,
+    /// which is half an hour or more.
     async fn client(&self) -> Client {
         let client = client(&format!("{}&command_timeout=1h&connect_timeout=1h", self.server.url()));
         take(&client, "first", &long()).await.release().await.unwrap().confirmed().unwrap();
         client
     }
 
-    /// What the server was asked so far.
+    /// The requests so far.
     async fn asked(&self) -> Asked {
         let admin = self.server.admin();
         Asked {
@@ -76,7 +76,7 @@ impl Counted {
         Asked { writes: now.writes - before.writes, reads: now.reads - before.reads }
     }
 
-    /// Waits until there are no more than so many sessions, and nothing is asked any more. Gives what was asked so far.
+    /// Waits until there are at most this many sessions, and no more requests come. Returns the requests so far.
     async fn rests_with(&self, sessions: u64) -> Asked {
         const QUIET: Duration = Duration::from_millis(250);
         let sessions_are_gone =
@@ -97,13 +97,13 @@ impl Counted {
     }
 }
 
-/// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
+/// A create and the look after it are sent together; the look asks for the number of nodes, and not for their names.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncontended_lock_costs_two_writes_and_one_look() {
     const LOCKS: u64 = 100;
     let counted = Counted::start().await;
     let client = counted.client().await;
-    // The container of each lock is there from now on.
+    // From now on, the container of each lock exists.
     let mut locks = Vec::new();
     for i in 0..LOCKS {
         let lock = client.mutex(&format!("job {i}")).with_options(long());
@@ -123,7 +123,7 @@ async fn an_uncontended_lock_costs_two_writes_and_one_look() {
     assert_eq!(counted.asked_since(before).await, Asked { writes: LOCKS, reads: 0 }, "to release them");
 }
 
-/// The watch on it fires, as if it were gone; what has fired once is made anew, and not asked again and again.
+/// The watch on the node fires, as if the node were gone. The watch is set again, and the node is not read again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
     let counted = Counted::start().await;
@@ -137,9 +137,9 @@ async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
         admin.write(&node).await;
         counted.rests_with(2).await;
         let asked = counted.asked_since(before).await;
-        // The writer opened a session for that, and closed it.
+        // The writer opened a session for the write, and closed it.
         assert_eq!(asked.writes, 3, "{asked:?} for one change");
-        // The nodes in the queue, and the watch on one's own. The one on the holder is there, or made anew.
+        // A list of the queue, and the watch on the own node. The watch on the holder exists, or is set again.
         assert!((1..=MOST_TO_JOIN).contains(&asked.reads), "{asked:?} for one change");
     }
     assert!(!waiter.is_finished());
@@ -148,7 +148,7 @@ async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Nor does one that is not waited for to its end.
+/// This includes a look that is dropped before its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
     const LOOKS: u64 = 100;
@@ -171,7 +171,7 @@ async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Whatever there is to ask of others is asked while somebody else has the lock.
+/// Everything that has to be asked about other entries is asked while another client has the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
     let counted = Counted::start().await;
@@ -183,7 +183,7 @@ async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
         guard.take().unwrap().release().await.unwrap();
         guard = Some(within("the next", SLACK, next).await.unwrap());
         next = last;
-        // The one behind has asked by now.
+        // By now, the waiter behind has asked.
         let before = counted.rests_with(3).await;
         guard.take().unwrap().release().await.unwrap();
         guard = Some(within("the next", SLACK, next).await.unwrap());
@@ -192,8 +192,8 @@ async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
     }
 }
 
-/// If several clients hold a lock and one of them leaves, all waiters that watch it get the event. Only the next one has to do something,
-/// and the one that has lost its lookahead.
+/// If several clients hold permits and one of them leaves, all waiters that watch it get the event. Only the next holder has to do
+/// something, and the waiter that has lost its lookahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
     const LIMIT: u32 = 4;
@@ -224,11 +224,11 @@ async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
     }
 }
 
-/// Into the queue: the create, the number of nodes, their names, who holds the lock, and three watches: for the one ahead, the one ahead
-/// of that, and for one's own.
+/// To join the queue: the create, the number of nodes, their names, the holder of the lock, and three watches: on the entry ahead, on the
+/// one ahead of that, and on the own node.
 const MOST_TO_JOIN: u64 = 7;
 
-/// Lets so many stand in a queue, and each have the lock in turn. Gives what the one and the other cost.
+/// Lets this many waiters queue and each hold the lock in turn. Returns the costs of both.
 async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2] {
     let name = format!("job of {waiters} in {clients}");
     let holder = counted.client().await;
@@ -244,10 +244,10 @@ async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2]
         let lock = lock.clone();
         granted.spawn(async move { lock.acquire_with(&long()).await.unwrap().release().await.unwrap() });
     }
-    // Each node is there from the answer to its create on, which costs us nothing to see.
+    // Each node exists from the answer to its create on. To see it costs no request.
     let stand = || async { counted.server.admin().queues().await == waiters + 1 };
     eventually("all of them in the queue", SLACK * 4, stand).await;
-    // The lists and the watches, too, which are asked for right after.
+    // This also waits for the lists and the watches, which are requested right after.
     counted.rests_with(clients as u64 + 1).await;
     let joined = counted.asked_since(before).await;
 
@@ -263,7 +263,7 @@ async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2]
     [joined, handed]
 }
 
-/// A thousand who wait keep the machine busy, so they come when nobody else does.
+/// A thousand waiters keep the machine busy, so this test runs when no other does.
 mod alone {
     use super::*;
 
@@ -276,7 +276,7 @@ mod alone {
             let [joined, handed] = queue_of(&counted, waiters, clients).await;
             let joined = joined.writes + joined.reads;
             assert!(joined <= MOST_TO_JOIN * waiters, "{joined} requests for {waiters} to stand in a queue");
-            // The first release is that of the holder for which they all waited.
+            // The first release is that of the holder that they all waited for.
             assert_eq!(handed.writes, waiters + 1, "{handed:?} for the turns of {waiters}");
             let looks = if clients == 1 { waiters } else { waiters * 2 };
             assert!(handed.reads <= looks, "{handed:?} for the turns of {waiters} in {clients}");

@@ -1,4 +1,4 @@
-//! When a lock is lost whose client is connected to a follower that is cut off. F3, H55; PR28.
+//! A lock whose client is connected to a follower that is cut off has to be lost in time. F3, H55; PR28.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::{
     server::{Ensemble, TICK},
 };
 
-/// The shortest session that there is.
+/// The shortest session.
 const TTL: Duration = Duration::from_millis(1200);
 
-/// The follower goes on answering its clients, pings and reads, for six times as long as their sessions live. Each client has
+/// The follower continues to answer the pings and reads of its clients for six times as long as their sessions live. Each client has
 /// sent its last heartbeat at another time before the cut: 12 offsets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_in_time_when_its_follower_is_cut_off() {
@@ -39,15 +39,15 @@ async fn cut_a_follower_off(cuts: usize, clients: usize) {
     for _ in 0..cuts {
         let (follower, [here, there]) = follower_and_leader(&ensemble).await;
         let pairs = holders_and_heirs(clients, TTL, &here, &client(&there)).await;
-        // The first clients have sent several heartbeats, and the last one its first. On a busy machine some of these leases are over
-        // by now, as they have to be: those show nothing.
+        // The first clients have sent several heartbeats, and the last one its first. On a busy machine some of these leases have rightly
+        // ended by now. Those show nothing.
         let held = pairs.iter().filter(|(_, guard, _)| guard.is_held()).count();
         assert!(held > 0, "no lock is held any more");
         let cut = Instant::now();
         ensemble.isolate(follower);
         assert_lost_before_the_next_grant(pairs, TTL).await;
         let took = cut.elapsed();
-        // It still serves, and does not know: nothing else than the heartbeats has told the clients. It is patient for eight seconds.
+        // The follower still serves, and does not know that it is cut off, for eight seconds. So only the heartbeats have told the clients.
         if took < Duration::from_secs(7) {
             let mode = ensemble.admin(follower).mode().await;
             assert_eq!(mode.as_deref(), Some("follower"), "after {took:?}");
@@ -70,7 +70,7 @@ async fn a_lock_is_lost_in_time_whenever_its_follower_is_cut_off_after_that() {
 }
 
 async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
-    // Less than the time for which the follower is patient.
+    // Less than the time for which the follower still serves.
     const TTL: Duration = Duration::from_millis(4800);
     let ensemble = Ensemble::start_patient().await;
     for offset in offsets.iter().copied().map(Duration::from_millis) {
@@ -85,7 +85,7 @@ async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
             .map(|(_, guard, _)| async { while guard.is_held() && guard.extend().await.is_err() {} });
         within("those who come back", TTL, select_all(back.map(Box::pin))).await;
         tokio::time::sleep(offset).await;
-        // As long as they can get. A client that is not back yet gets nothing.
+        // As long as they can get. A client that has not reconnected yet gets nothing.
         let extended = join_all(pairs.iter().map(|(_, guard, _)| tokio::time::timeout(TICK, guard.extend())));
         drop(extended.await);
         let fresh = pairs.iter().filter(|(_, guard, _)| guard.remaining() > TTL * 2 / 3).count();
@@ -96,7 +96,7 @@ async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
     }
 }
 
-/// The member that is to be cut off, its URL, and that of the one that leads.
+/// The follower that will be cut off, its URL, and the URL of the leader.
 async fn follower_and_leader(ensemble: &Ensemble) -> (usize, [String; 2]) {
     let (leader, [follower, _]) = (ensemble.leader().await, ensemble.followers().await);
     (follower, [follower, leader].map(|member| ensemble.url_of(&ensemble.address(member))))
@@ -105,7 +105,7 @@ async fn follower_and_leader(ensemble: &Ensemble) -> (usize, [String; 2]) {
 /// A client that holds a lock, and the task of another one that waits for it.
 type Pair = (Client, Guard, JoinHandle<(Duration, bool)>);
 
-/// So many clients of one member hold a lock each, and a client of another member waits for each of these.
+/// This many clients of one member each hold a lock, and a client of another member waits for each of these locks.
 async fn holders_and_heirs(count: usize, ttl: Duration, here: &str, others: &Client) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for i in 0..count {
@@ -127,7 +127,7 @@ async fn assert_lost_before_the_next_grant(pairs: Vec<Pair>, ttl: Duration) {
     }
 }
 
-/// Waits for a lock that is held, and says what the holder knows at the moment of the grant: what is left to it, and whether
+/// Waits for a lock that is held, and returns what the holder knows at the moment of the grant: the rest of its lease, and whether
 /// its lost signal has fired.
 async fn next_grant(others: &Client, guard: &Guard) -> JoinHandle<(Duration, bool)> {
     let (lock, hold) = (others.mutex(guard.name().as_str()).with_options(options()), guard.hold());
@@ -139,7 +139,7 @@ async fn next_grant(others: &Client, guard: &Guard) -> JoinHandle<(Duration, boo
     });
     let name = guard.name();
     eventually("a waiter behind a lock that is held", SLACK, || async {
-        // On a busy machine its time may be over before anybody is seen.
+        // On a busy machine, the holder's time may be over before the waiter is seen.
         !guard.is_held() || others.backend.operator().queue(name).await.is_ok_and(|rows| rows.len() == 2)
     })
     .await;

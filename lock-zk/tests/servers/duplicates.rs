@@ -1,7 +1,7 @@
-//! What a server does with a request that arrives twice: why T04 is declared.
+//! The behaviour of a server when a request arrives twice, which is why T04 is declared.
 //!
-//! To ZooKeeper a request belongs to its connection, and a session has one connection at a time. So a second copy of a request arrives on
-//! the same connection, where TCP delivers nothing twice, or on another one, which ends the first.
+//! For ZooKeeper, a request belongs to its connection, and a session has one connection at a time. So a second copy of a request arrives
+//! either on the same connection, where TCP delivers nothing twice, or on another one, which ends the first.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -11,17 +11,17 @@ use std::{
 use crate::server::TestServer;
 use lock_conformance::SLACK;
 
-/// A connection as the server sees it: packets, each behind its length.
+/// A connection as the server sees it: packets, each after its length.
 struct Packets(TcpStream);
 
-/// What it takes to come back to a session.
+/// What a client needs to attach to a session again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ticket {
     session: i64,
     password: Vec<u8>,
 }
 
-/// The answer to a request: its number, an error or none, and what it says.
+/// The answer to a request: its number, its error code or 0, and its content.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     number: i32,
@@ -30,7 +30,7 @@ struct Answer {
 }
 
 impl Packets {
-    /// Opens a session, or comes back to one.
+    /// Opens a session, or attaches to one.
     fn open(address: &str, ticket: &Ticket) -> (Self, Ticket) {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(SLACK)).unwrap();
@@ -58,7 +58,7 @@ impl Packets {
         self.0.write_all(&buffer(packet)).unwrap();
     }
 
-    /// The next packet. None if the server has hung up.
+    /// The next packet. `None` if the server has closed the connection.
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut len = [0; 4];
         if let Err(error) = self.0.read_exact(&mut len) {
@@ -81,12 +81,12 @@ impl Packets {
     }
 }
 
-/// Bytes behind their length.
+/// Bytes after their length.
 fn buffer(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
 }
 
-/// A request to create a node as an entry has one: gone with its session, and numbered by the server.
+/// A request to create a node like that of an entry: ephemeral, and numbered by the server.
 fn create(number: i32, path: &str) -> Vec<u8> {
     let (operation, all, ephemeral_sequential) = (1_i32, 31_i32, 3_i32);
     [
@@ -128,7 +128,7 @@ async fn a_session_that_comes_on_another_connection_is_gone_from_the_one_before(
     let (mut second, again) = Packets::open(&server.address(), &ticket);
     assert_eq!(again, ticket, "it is the same session");
     assert!(first.hangs_up(), "a session has two connections");
-    // A client that sends it there has opened that connection itself, and knows that this is a second request.
+    // A client that sends the request there has opened that connection itself, and knows that this is a second request.
     second.send(&create(1, "/entry-"));
     assert_eq!(second.answer().said, buffer(b"/entry-0000000001"));
 }

@@ -1,4 +1,4 @@
-//! What the tests of this crate rely on: a server that they share, and what it tells about each of them.
+//! Tests of the harness of this crate: the shared server, and what it reports about each test.
 
 use std::{
     env,
@@ -41,7 +41,7 @@ async fn what_one_case_has_at_a_server_is_told_apart_from_what_others_have() {
     }
 }
 
-/// Two clients with a session each, of which one holds a lock and the other one waits for it, when that is seen at the server.
+/// Two clients with a session each: one holds a lock, and the other one waits for it. Returns when the server shows both.
 async fn a_holder_and_a_waiter(server: &TestServer) -> impl Sized {
     // Each session watches for evictions, and the waiter for the holder and for its own node.
     let wanted =
@@ -101,10 +101,10 @@ async fn a_test_program_that_is_killed_leaves_no_server_and_no_file_behind() {
     eventually("the end of the server, and of its files", SLACK + Duration::from_secs(5), gone).await;
 }
 
-/// Whether a process has been told of it.
+/// Whether a process has this directory on its command line.
 fn is_used(directory: &Path) -> bool {
     let told = |process: std::fs::DirEntry| {
-        // One that has ended meanwhile uses nothing.
+        // A process that has ended in the meantime uses nothing.
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(&*directory.to_string_lossy())
     };

@@ -11,7 +11,7 @@ use crate::{
     server::{Curator, TestServer},
 };
 
-/// Long enough for what must not happen to have happened.
+/// Long enough for an event that must not happen to have happened.
 const QUIET: Duration = Duration::from_millis(500);
 const SESSION: Duration = Duration::from_secs(10);
 
@@ -92,7 +92,7 @@ async fn a_mixed_queue_is_served_in_its_order() {
     assert_eq!(block_in_place(|| third.reply()), "acquired");
 }
 
-/// Its session ends some time later, and with it its place.
+/// The killed client's session ends some time later, and with it its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_curator_that_was_killed_is_followed() {
     let server = TestServer::shared().await;

@@ -1,5 +1,5 @@
-//! What long names cost an ensemble. The transaction that ends a session contains the paths of all its nodes. If it is longer than the
-//! longest message between servers, they stop and do not start again (ZOOKEEPER-4306).
+//! The risk of long names. The transaction that ends a session contains the paths of all its nodes. If it is longer than the longest
+//! message between servers, they stop and do not start again (ZOOKEEPER-4306).
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::{
     server::{Ensemble, PATIENCE},
 };
 
-/// Their paths are 3 MB together. Servers send one another 2 MB at the most, unless they are told otherwise.
+/// Their paths are 3 MB together. By default, servers send one another at most 2 MB.
 const LOCKS: usize = 240;
 
-/// The longest name that there is. Each byte of it takes three in a path.
+/// The longest possible name. Each of its bytes takes three in a path.
 fn name(i: usize) -> String {
     format!("{i:04}{}", "/".repeat(4092))
 }

@@ -1,6 +1,6 @@
 //! Thousands of waiters that lose their connection.
 
-/// A crowd keeps the machine busy, so it comes when nobody else does.
+/// Very many waiters keep the machine busy, so these tests run when no other does.
 mod alone {
     use std::{
         io,
@@ -28,8 +28,7 @@ mod alone {
     const EACH: usize = 100;
     const WAITERS: u64 = (LOCKS * EACH) as u64;
 
-    /// So long that what those watch who wait under one session is more than 128 KB: more than the client of ZooKeeper can ask for anew
-    /// by itself.
+    /// So long that the paths that the waiters of one session watch exceed 128 KB: more than the ZooKeeper client can restore by itself.
     fn lock(i: usize) -> String {
         format!("job {i} {}", "of many ".repeat(16))
     }
@@ -40,7 +39,7 @@ mod alone {
         options().ttl(hour).wait(hour).look_again(hour, hour)
     }
 
-    /// Who stands in each queue.
+    /// The entries in each queue.
     async fn places(admin: &Admin) -> Vec<Vec<String>> {
         let (client, mut places) = (admin.client().await, Vec::new());
         for i in 0..LOCKS {
@@ -51,15 +50,15 @@ mod alone {
         places
     }
 
-    /// How often the server was asked for something, pings included. Sessions prove that they are alive by writes, which do not count.
+    /// The number of requests, pings included. The writes by which sessions prove that they are alive do not count.
     async fn asked(admin: &Admin) -> u64 {
         admin.counts("zk_cnt_readlatency").await
     }
 
-    /// Waits until nothing is asked any more but whether the server is there, and gives how often something was asked so far.
+    /// Waits until only pings come any more, and returns the number of requests so far.
     async fn rest(admin: &Admin) -> u64 {
         const QUIET: Duration = Duration::from_millis(300);
-        // Of each connection one or two; of a crowd that looks, hundreds.
+        // Each connection sends one or two; waiters that look send hundreds.
         const PINGS: u64 = 30;
         let quiet = async {
             let mut before = asked(admin).await;
@@ -75,12 +74,13 @@ mod alone {
         within("all at rest", SLACK * 4, quiet).await
     }
 
-    /// They watch the same nodes again, each with three requests, and none lists a queue. Then each is granted its lock.
+    /// The waiters watch the same nodes again, each with three requests, and none lists a queue. Then each is granted its lock.
     #[tokio::test(flavor = "multi_thread")]
     async fn five_thousand_waiters_keep_their_places_after_a_broken_connection() {
         let server = TestServer::own().await.behind_proxy();
         let (admin, holder) = (server.admin(), client(&server.direct_url()));
-        // However long a busy machine takes for all of them. Half of `connect_timeout`, a second, is how long a connection may be silent.
+        // The command timeout is longer than a busy machine takes for all of them. A connection may be silent for a second, half of
+        // `connect_timeout`.
         let other = client(&format!("{}&command_timeout=60s", server.url()));
         let (mut held, mut crowd) = (Vec::new(), JoinSet::new());
         for i in 0..LOCKS {
@@ -105,12 +105,12 @@ mod alone {
         eventually("all watch the same nodes again", SLACK * 2, watch_again).await;
         println!("{WAITERS} waiters watched again after {:?}", broken.elapsed());
         let reads = rest(admin).await - read;
-        // Of each three, and of each session some.
+        // Three of each waiter, and some of each session.
         let most = WAITERS * 3 + 200;
         assert!(reads <= most, "{reads} reads of {WAITERS} who wait, after their connections broke");
         assert_eq!(places(admin).await, before, "a waiter has lost its place");
 
-        // They hear of what happens.
+        // Their watches work.
         for _ in 0..2 {
             for guard in held.drain(..) {
                 guard.release().await.unwrap().confirmed().unwrap();
@@ -122,7 +122,7 @@ mod alone {
         other.crash().await;
     }
 
-    /// Tells how many requests have no answer when a heartbeat is sent behind them.
+    /// Records how many requests are not answered yet when a heartbeat is sent after them.
     #[derive(Debug, Default)]
     struct Positions {
         packets: Packets,
@@ -158,11 +158,11 @@ mod alone {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_heartbeat_passes_a_crowd_that_looks_around() {
         const CROWD: u64 = 200;
-        // Three requests of each of the 64 whose turn it is, and some of the session itself.
+        // Three requests of each of the 64 waiters with a permit, and some of the session itself.
         const MOST: u64 = 64 * 3 + 16;
-        // A twelfth of this is the time between two heartbeats.
+        // The time between two heartbeats is a twelfth of this.
         const TTL: Duration = Duration::from_secs(12);
-        // So at least one is sent before anything that was asked is answered.
+        // So at least one is sent before any request is answered.
         const LATE: Duration = Duration::from_millis(1500);
         let server = TestServer::own().await.behind_proxy();
         let framing = Framed(|| Box::new(Positions::default()));
@@ -185,7 +185,7 @@ mod alone {
 
         server.proxy().order(Links::All, Way::Replies, &Flow::Delay(LATE));
         front.reset(Links::All);
-        // Those of a connection that has ended are gone at once.
+        // The watches of a connection that has ended are gone at once.
         let nobody_watches = || async { admin.counts("zk_watch_count").await < watches / 2 };
         eventually("the end of the connection", SLACK, nobody_watches).await;
         for counted in [&BEATS, &MOST_BEFORE_ONE] {

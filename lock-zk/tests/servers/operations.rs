@@ -1,4 +1,4 @@
-//! What operators and outages do while locks are held and waited for. H08, H11, H27, H59, H97, H98; Z2, Z4, Z6.
+//! Actions of operators, and outages, while clients hold locks and wait for them. H08, H11, H27, H59, H97, H98; Z2, Z4, Z6.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
 const NAME: &str = "job";
 const LIMITS: &str = "command_timeout=1s&connect_timeout=1s";
 
-/// So long that nothing is noticed by a session that ends or a look that is due.
+/// So long that no session expires and no look is due during a test.
 fn long() -> AcquireOptions {
     options().ttl(Duration::from_secs(600)).look_again(Duration::from_secs(600), Duration::from_secs(3600))
 }
@@ -31,7 +31,7 @@ fn url(server: &TestServer) -> String {
     format!("{}&{LIMITS}", server.url())
 }
 
-/// Past its proxy.
+/// The URL of the server without its proxy.
 fn direct_url(server: &TestServer) -> String {
     format!("{}&{LIMITS}", server.direct_url())
 }
@@ -44,7 +44,7 @@ async fn close_session(server: &TestServer, place: usize) {
     server.admin().close_session(session).await;
 }
 
-/// PR18, and long before the next renewal.
+/// PR18: the holder learns of it long before its next renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
     let server = TestServer::shared().await;
@@ -59,7 +59,7 @@ async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
     assert!(matches!(guard.release().await, Err(lock_core::Error::Lost { .. })));
     assert!(next.is_held(), "the late release took another's lock");
     next.release().await.unwrap().confirmed().unwrap();
-    // The client gets another session, and goes on: H08.
+    // The client gets another session, and continues: H08.
     assert_free(&holder, NAME).await;
 }
 
@@ -86,7 +86,7 @@ async fn a_waiter_whose_session_an_operator_closes_enters_the_queue_again() {
     assert_free(&other, NAME).await;
 }
 
-/// Z4: the client crate says so seconds after the next one has the lock.
+/// Z4: the client crate reports the end seconds after the next client has the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_session_expires_is_told_before_the_next_grant() {
     let server = TestServer::shared().await.behind_proxy();
@@ -135,7 +135,8 @@ async fn a_waiter_whose_session_expires_while_cut_off_enters_the_queue_again() {
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The server drops one connection of a session for another. What was asked for on one that was given up arrives when there is the next.
+/// The server closes one connection of a session for another. The request to attach on a connection that was given up arrives when the next
+/// connection already exists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_whose_reattachment_arrives_late_reconnects_and_keeps_its_lock() {
     let server = TestServer::shared().await.behind_proxy();
@@ -155,7 +156,7 @@ async fn a_client_whose_reattachment_arrives_late_reconnects_and_keeps_its_lock(
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// PR18. Both its own node and the one ahead are gone when it looks again.
+/// PR18: both its own node and the one ahead are gone when it looks again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted() {
     let server = TestServer::shared().await.behind_proxy();
@@ -177,7 +178,7 @@ async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted() {
     }
 }
 
-/// H27, Z6: with the crate's own lock the node would stay for as long as the session lives.
+/// H27, Z6: with the client crate's own lock, the node would stay as long as the session lives.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_lost_in_a_partition_is_made_up_for_before_the_session_ends() {
     let server = TestServer::shared().await.behind_proxy();
@@ -206,16 +207,16 @@ async fn a_release_lost_in_a_partition_is_made_up_for_before_the_session_ends() 
     }
 }
 
-/// Z2: with the crate's own lock an orphan stays in the queue.
+/// Z2: with the client crate's own lock, an orphaned node stays in the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquisition_dropped_with_its_create_in_doubt_leaves_nothing() {
-    // With a container that was just removed, what is not answered is that it is not there.
+    // If the container was just removed, the lost answer says that it does not exist.
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
     let direct = direct_url(&server);
     let (this, other) = (client(&url(&server)), client(&direct));
     for _ in 0..3 {
         assert_free(&this, NAME).await;
-        // Carried out, and never answered.
+        // The create is carried out, and never answered.
         server.proxy().newcomers(Newcomers::Refuse);
         server.proxy().order(Links::Open, Way::Replies, &Flow::Lose);
         let lock = this.mutex(NAME).with_options(options());
@@ -233,7 +234,7 @@ async fn an_acquisition_dropped_with_its_create_in_doubt_leaves_nothing() {
     }
 }
 
-/// Not for as long as its ttl would have lasted.
+/// It is not kept until its ttl would have ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquisition_that_fails_before_its_create_is_forgotten_at_once() {
     let server = TestServer::shared().await;
@@ -248,10 +249,10 @@ async fn an_acquisition_that_fails_before_its_create_is_forgotten_at_once() {
     }
 }
 
-/// It makes the container of the lock first, and that answer may be cut off as well.
+/// It creates the container of the lock first, and that answer may be cut off as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_acquisition_is_granted_wherever_its_connection_is_cut() {
-    // What is answered up to the grant is shorter.
+    // The answers up to the grant are shorter than this.
     const LONGEST: usize = 200;
     let server = TestServer::shared().await.behind_proxy();
     let this = client(&url(&server));
@@ -269,7 +270,7 @@ async fn a_first_acquisition_is_granted_wherever_its_connection_is_cut() {
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     const ROUNDS: usize = 100;
-    // So many have to be removed while the locks are taken again and again.
+    // This many containers have to be removed while the locks are taken again and again.
     const REMOVED: usize = 10;
     let server = TestServer::shared().await;
     let clients = [client(&url(&server)), client(&url(&server))];
@@ -298,13 +299,13 @@ async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     }
 }
 
-/// H97: the number that the server gives to nodes has 32 bits, and is no help any more after the last one.
+/// H97: the number that the server gives to nodes has 32 bits, and shows no order any more after the last one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
     let server = TestServer::own().await;
     let (holder, other) = (client(&url(&server)), client(&url(&server)));
     let first = take(&holder, NAME, &long()).await;
-    // Nobody can make two thousand million nodes in a test: the counter is set in the data of the server.
+    // A test cannot create two thousand million nodes, so this sets the counter in the data of the server.
     server.stop().await.unwrap();
     server.set_children_made(&name(NAME), i32::MAX - 2);
     server.start(Data::Kept).await.unwrap();
@@ -341,7 +342,7 @@ async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
         }
     }
     assert!(granted >= 2 && granted + refused == 6, "{granted} granted, {refused} refused");
-    // An empty queue begins anew.
+    // An empty queue starts over.
     await_queue(&holder, NAME, 0).await;
     eventually("the end of the container", SLACK, || async { server.admin().reap().await == 0 }).await;
     assert_free(&other, NAME).await;

@@ -1,4 +1,4 @@
-//! Connections that lose, hold up or change one packet.
+//! Relays that lose, hold or change one packet of a connection.
 
 use std::{
     collections::BTreeMap,
@@ -31,14 +31,14 @@ pub(crate) const DATA: i32 = 4;
 /// The number of the server's notifications.
 const NOTIFICATION: i32 = -1;
 
-/// A relay before a server, and the URL by which clients go through it.
+/// A relay in front of a server, and the URL by which clients connect through it.
 pub(crate) fn relay(server: &TestServer, framing: Arc<dyn Framing>) -> (Relay, String) {
     let relay = Relay::start(resolve(server.address()), framing);
     let url = format!("zk://{}{}?tick={}ms", relay.address(), server.admin().chroot(), TICK.as_millis());
     (relay, url)
 }
 
-/// Breaks a connection at the next request of some kind that names something. The request does not arrive.
+/// Breaks a connection at the next request of some kind that contains a name. The request does not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionBreaker(Mutex<Option<(i32, String)>>);
 
@@ -47,13 +47,13 @@ impl ConnectionBreaker {
         *self.0.lock().unwrap() = Some((operation, name.to_owned()));
     }
 
-    /// Whether it broke.
+    /// Whether it has broken a connection.
     pub(crate) fn is_over(&self) -> bool {
         self.0.lock().unwrap().is_none()
     }
 
     fn fate_of(&self, packet: &[u8]) -> PacketFate {
-        // The first packet of a connection opens the session, and names nothing.
+        // The first packet of a connection opens the session, and contains no name.
         let here = self
             .0
             .lock()
@@ -70,7 +70,7 @@ impl Framing for ConnectionBreaker {
     }
 }
 
-/// Counts the requests about something and passes them on, or loses those of one kind, which then are not answered.
+/// Counts the requests that contain a name and forwards them, or loses those of one kind, which then are not answered.
 #[derive(Debug)]
 pub(crate) struct RequestCounter {
     name: String,
@@ -83,12 +83,12 @@ impl RequestCounter {
         Self { name: name.to_owned(), asked: Mutex::default(), lost: Mutex::default() }
     }
 
-    /// How many requests of some kind there were.
+    /// The number of requests of some kind.
     pub(crate) fn of(&self, operation: i32) -> u64 {
         self.asked.lock().unwrap().get(&operation).copied().unwrap_or_default()
     }
 
-    /// Requests of this kind do not arrive from now on. With `None`, no more are lost.
+    /// Loses requests of this kind from now on. With `None`, no more are lost.
     pub(crate) fn lose(&self, operation: Option<i32>) {
         *self.lost.lock().unwrap() = operation;
     }
@@ -110,12 +110,12 @@ impl Framing for RequestCounter {
     }
 }
 
-/// Makes the server seem to grant shorter sessions: its answer to a client that connects is changed on the way.
+/// Makes the server seem to grant shorter sessions, by changing its answer to a client that connects.
 #[derive(Debug, Default)]
 pub(crate) struct SessionShortener(Mutex<Option<Duration>>);
 
 impl SessionShortener {
-    /// From the next connection on.
+    /// Changes the timeout from the next connection on.
     pub(crate) fn to(&self, timeout: Duration) {
         *self.0.lock().unwrap() = Some(timeout);
     }
@@ -127,7 +127,7 @@ impl Framing for SessionShortener {
         let (shorter, welcomed) = (*self.0.lock().unwrap(), AtomicBool::new(false));
         let answer = |packet: &[u8]| match shorter {
             Some(timeout) if !welcomed.swap(true, Ordering::Relaxed) => {
-                // Behind its length stands the version of the protocol, and then the timeout.
+                // After the length come the version of the protocol and the timeout.
                 let millis = i32::try_from(timeout.as_millis()).expect("tests use short timeouts");
                 let mut welcome = packet.to_vec();
                 welcome[8..12].copy_from_slice(&millis.to_be_bytes());
@@ -139,7 +139,7 @@ impl Framing for SessionShortener {
     }
 }
 
-/// Holds up the server's notification about some node, and everything behind it; or loses all notifications.
+/// Holds the server's notification about some node, and everything after it; or loses all notifications.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFault(Mutex<Fate>);
 
@@ -152,7 +152,7 @@ enum Fate {
 }
 
 impl NotificationFault {
-    /// From the next notification about this node on, until the gate opens.
+    /// Holds the next notification about this node, and everything after it, until the gate opens.
     pub(crate) fn hold(&self, node: &str) -> Gate {
         let gate = Gate::new();
         *self.0.lock().unwrap() = Fate::Held(node.to_owned(), gate.clone());
@@ -181,18 +181,18 @@ impl Framing for NotificationFault {
     }
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 enum PacketFate {
     Passes,
-    /// This arrives instead, which is as long.
+    /// This packet of the same length arrives instead.
     Becomes(Vec<u8>),
     Waits(Gate),
     IsLost,
-    /// The connection with it.
+    /// The connection breaks at this packet.
     Breaks,
 }
 
-/// Passes packets on, as far as they may.
+/// Forwards packets according to their fates.
 async fn pass(
     mut client: TcpStream,
     address: SocketAddr,
@@ -231,7 +231,7 @@ async fn one_way(
     to.shutdown().await
 }
 
-/// How long the first packet is, if it is whole.
+/// The length of the first packet, if it is complete.
 fn packet(read: &[u8]) -> Option<usize> {
     let len = usize::try_from(i32::from_be_bytes(*read.first_chunk()?)).ok()? + 4;
     (len >= 12 && read.len() >= len).then_some(len)

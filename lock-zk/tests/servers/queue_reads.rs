@@ -1,4 +1,4 @@
-//! How waiters read queues: when a look breaks, is late, or is not needed.
+//! How waiters read queues if a look fails, is late, or is not needed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// PR14. It has a place by then, and watches nobody. What tells it to look again is nothing but a hint: nobody looks as time goes by.
+/// PR14: the waiter has a place by then, but no watches. Only a hint can make it look again, because no look is due in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_first_look_breaks_looks_again_on_reconnect() {
-    // A create needs no container before it.
+    // So that the create does not need to make the container first.
     let server = TestServer::shared_with(Containers::Kept).await;
     let breaks = Arc::new(ConnectionBreaker::default());
     let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
@@ -29,7 +29,7 @@ async fn a_waiter_whose_first_look_breaks_looks_again_on_reconnect() {
     let hinted = Layered::new(Arc::clone(&here.backend), Arc::new(HintsOnly));
     let hinted = Locks::with(Arc::new(hinted), here.keeper.clone(), Arc::new(SystemEntropy));
     let lasting = AcquireOptions::new().ttl(LONG);
-    // It has its session from here on.
+    // From here on, it has its session.
     take(&here, "other", &lasting).await.release().await.unwrap().confirmed().unwrap();
     for operation in [LIST, DATA] {
         let held = take(&other, NAME, &lasting).await;
@@ -44,7 +44,7 @@ async fn a_waiter_whose_first_look_breaks_looks_again_on_reconnect() {
     }
 }
 
-/// Reading a queue changes nothing, so it is repeated.
+/// Reading a queue changes nothing, so a read is repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -60,7 +60,7 @@ async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// A thousand waiters do not list a queue of a thousand. It is enough that the watched nodes of each are there.
+/// A thousand waiters do not list a queue of a thousand. Each only checks that its watched nodes exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     const WAITERS: u64 = 10;
@@ -69,7 +69,7 @@ async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     let (_relay, url) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let held = take(&other, NAME, &AcquireOptions::new().ttl(LONG)).await;
-    // Each looks again after a second.
+    // Each waiter looks again after a second.
     let options = AcquireOptions::new().ttl(Duration::from_secs(3));
     let mut waiters = JoinSet::new();
     for len in 0..WAITERS {
@@ -80,10 +80,10 @@ async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     let of_all = |before: u64| before + WAITERS * 4;
     eventually("all have looked around", SLACK, || async { counts.of(LIST) >= WAITERS }).await;
     let (lists, looks) = (counts.of(LIST), counts.of(DATA));
-    // The node of the one ahead, and of the one ahead of that, twice each.
+    // The node of the entry ahead, and of the one ahead of that, twice for each waiter.
     eventually("all have looked again, twice", SLACK, || async { counts.of(DATA) >= of_all(looks) }).await;
     assert_eq!(counts.of(LIST), lists, "the queue was listed by somebody who waits on");
-    // They know the holder all the same.
+    // They still know the holder.
     held.release().await.unwrap().confirmed().unwrap();
     for _ in 0..WAITERS {
         let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
@@ -91,7 +91,7 @@ async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     }
 }
 
-/// A waiter that is to look while there is no connection waits for the next one, and its snapshot stays valid.
+/// A waiter that has to look while there is no connection waits for the next one, and its snapshot stays valid.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     const WAITERS: u64 = 10;
@@ -100,10 +100,10 @@ async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
     let road = proxy(relay.address());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
-    // However long it takes until there is a connection: nobody gives up, and begins anew.
+    // So long that no waiter gives up and starts over before there is a connection.
     let (other, here) = (client(&server.url()), client(&format!("{url}&command_timeout=30s")));
     let held = take(&other, NAME, &AcquireOptions::new().ttl(LONG)).await;
-    // Each looks again after three seconds.
+    // Each waiter looks again after three seconds.
     let options = AcquireOptions::new().ttl(Duration::from_secs(9)).outage(Outage::Wait);
     let mut waiters = JoinSet::new();
     for len in 0..WAITERS {
@@ -134,7 +134,7 @@ async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     }
 }
 
-/// The heartbeats of their session go the same way.
+/// The heartbeats of their session use the same connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     const CROWD: u64 = 200;
@@ -162,7 +162,7 @@ async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     let before = counts.of(DATA);
     road.reset(Links::All);
     eventually("the first looks", SLACK, || async { counts.of(DATA) > before }).await;
-    // None is answered, so all who ask at once have asked by then.
+    // None is answered, so all that ask at once have asked by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = counts.of(DATA) - before;
     assert!(asked <= AT_ONCE * 3, "{asked} requests of {CROWD} who wait");
@@ -175,7 +175,7 @@ async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     }
 }
 
-/// PR18. Only a look at the watched nodes and at its own node shows it.
+/// PR18: only a look at the watched nodes and at its own node shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_without_events_finds_out_by_looking_that_entries_have_left() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -208,13 +208,13 @@ async fn a_waiter_without_events_finds_out_by_looking_that_entries_have_left() {
     }
 }
 
-/// The server has not heard of the release, and still reports the node to a client that does not sync first.
+/// The server does not know of the release yet, and still reports the node to a client that does not sync first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_by_way_of_a_lagging_follower_calls_no_released_lock_busy() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [lagging, _] = ensemble.followers().await;
-    // However long it takes until the gate opens.
+    // Longer than it takes until the gate opens.
     let by = |member| {
         let url = ensemble.url_of(&ensemble.address(member));
         client(&format!("{url}&command_timeout=20s&connect_timeout=20s"))
@@ -238,7 +238,7 @@ async fn a_try_by_way_of_a_lagging_follower_calls_no_released_lock_busy() {
     }
 }
 
-/// PR29. Who comes meanwhile would take such a node for somebody ahead.
+/// PR29: a client that enters meanwhile would take such a node for an entry ahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_is_refused_has_made_no_node() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -246,7 +246,7 @@ async fn a_try_that_is_refused_has_made_no_node() {
     let lasting = AcquireOptions::new().ttl(LONG);
     let held = take(&other, NAME, &lasting).await;
     let (operator, container) = (server.admin().client().await, server.admin().folder(held.name()));
-    // When a node was last made or deleted there, as a number of a transaction.
+    // The transaction in which a node was last created or deleted there.
     let last_change = || async { operator.check_stat(&container).await.unwrap().expect("it is there").pzxid };
     let before = last_change().await;
     let lock = here.mutex(NAME).with_options(lasting);
@@ -260,7 +260,7 @@ async fn a_try_that_is_refused_has_made_no_node() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// PR18. The server tells of one after the other, in the order in which they stand in the transaction. What is behind the first is held up.
+/// PR18: the server notifies of one deletion after the other, in their order in the transaction. The relay holds everything after the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_deleted_in_one_transaction_with_the_one_ahead_is_not_granted() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -274,7 +274,7 @@ async fn a_waiter_deleted_in_one_transaction_with_the_one_ahead_is_not_granted()
         let waiting = waiting(&here, &name, &lasting, 2).await;
         let nodes = [server.admin().node(lost.name(), 0).await, server.admin().node(lost.name(), 1).await];
         let gate = words.hold(&nodes[1]);
-        // It watches both by now.
+        // By now it watches both nodes.
         eventually("the watches", SLACK, || async { server.footprint().await.unwrap().subscriptions >= 4 })
             .await;
         server.admin().delete_together(&nodes).await;

@@ -1,5 +1,5 @@
-//! How soon a client reconnects when its servers are back, and what becomes of requests meanwhile. The client of ZooKeeper by itself waits
-//! before each round of attempts, each time twice as long.
+//! How soon a client reconnects when its servers are back, and what happens to requests in the meantime. The ZooKeeper client by itself
+//! waits before each round of attempts, each time twice as long.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// The servers are away for a part of what the session has.
+/// How long the servers are away: a part of the session's timeout.
 const AWAY: Duration = Duration::from_secs(3);
 
 const TTL: Duration = Duration::from_secs(24);
@@ -57,10 +57,10 @@ async fn a_holder_is_back_as_soon_as_the_servers_are_and_keeps_its_lock() {
         mend(&server);
         let back = async { while guard.extend().await.is_err() {} };
         soon("a renewal once the servers were back", back).await;
-        // Proofs from before do not count any more.
+        // So earlier proofs do not count any more.
         eventually("nearly all of its lease", SLACK, || async { guard.remaining() + AWAY > TTL }).await;
     }
-    // By then the one before, and the one before that, would have tried again: 3.2 and 6.4 s after they lost the servers.
+    // By then, the client of the last connection, and the one before it, would have tried again: 3.2 and 6.4 s after they lost the servers.
     tokio::time::sleep(AWAY + Duration::from_secs(1)).await;
     assert!(guard.is_held(), "its session was closed by a client that came back later");
     guard.release().await.unwrap().confirmed().unwrap();
@@ -88,7 +88,7 @@ async fn a_waiter_is_granted_on_reconnect_what_was_released_meanwhile_or_later()
     }
 }
 
-/// A request that is made just before the servers are back has not failed by then.
+/// A request that is made just before the servers are back has not failed when they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_made_while_the_servers_are_away_succeed_on_reconnect() {
     let server = start().await;
@@ -122,18 +122,18 @@ async fn a_request_fails_in_time_while_the_servers_stay_away() {
     let ((refused, refused_after), (pending, pending_after)) = join!(acquire, release);
     assert!(refused.is_transient() && pending.is_transient(), "{refused:?}, {pending:?}");
     for took in [refused_after, pending_after] {
-        // To wait for it twice takes at least so long.
+        // Waiting twice for the limit would take at least this long.
         assert!(took >= LIMIT && took < LIMIT * 2, "after {took:?}");
     }
 }
 
-/// A request that breaks with its connection is repeated at once, when there is none. The repetition was not sent, so it is not in
+/// A request whose connection breaks is repeated at once, when there is no connection. The repetition was not sent, so it is not in
 /// doubt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {
-    // A create needs no container before it, whose answer would be lost.
+    // So that the create does not need to make the container first, whose answer would be lost.
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
-    // However long it takes here to be back: it is there in time for that, and may not fail.
+    // So long that the request does not fail before the servers are back.
     let here = client(&format!("{}&command_timeout=20s&connect_timeout=20s", server.url()));
     let other = client(&server.direct_url());
     assert_free(&other, "other").await;
@@ -153,7 +153,7 @@ async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {
     granted.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The store is reachable, and opens another session: in that it is another entry (H08), which is no error.
+/// The store is reachable and opens another session. There it is another entry (H08), which is not an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_after_the_end_of_a_session_uses_another_one() {
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
@@ -186,20 +186,20 @@ async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_in_time() {
     let asked = Instant::now();
     let released = tokio::spawn(guard.release());
     tokio::time::sleep(BREAKS).await;
-    // New ones are as silent.
+    // New connections are silent, too.
     server.proxy().reset(Links::All);
     let released = soon("an answer", released).await.unwrap();
     let took = asked.elapsed();
     assert!(matches!(released, Ok(lock_core::Released::Pending { .. })), "{released:?}");
-    // To wait as long again, from then on, takes at least so long.
+    // Waiting for the whole limit again would take at least this long.
     assert!(took >= LIMIT && took < BREAKS + LIMIT, "after {took:?}: {released:?}");
     server.proxy().heal();
     server.proxy().reset(Links::All);
-    // What was not confirmed is made up for.
+    // The unconfirmed release is carried out later.
     assert!(here.locks.close(SLACK).await.is_ok());
 }
 
-/// The server accepts connections and sends nothing. With these limits a client waits for it for half a minute.
+/// The server accepts connections and sends nothing. With these time limits, the ZooKeeper client waits for it for half a minute.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
     let ensemble = Ensemble::start().await;
@@ -219,7 +219,7 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
         ensemble.front(i).newcomers(Newcomers::Serve);
     }
     ensemble.pause(hanging);
-    // Half of them try the one that hangs first.
+    // Half of the clients try the server that hangs first.
     ensemble.turn_away(near);
     let cut = Instant::now();
     for guard in &guards {
@@ -233,12 +233,13 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
     ensemble.resume(hanging);
 }
 
-/// The backend and its tasks are gone. Only the client of its session still tries to close that, each time after twice as long a pause.
+/// The backend and its tasks are gone. Only the client of its session still tries to close the session, each time after twice as long a
+/// pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_backend_stops_looking_for_servers_and_its_session_is_closed() {
-    // Pauses that double each time, from 100 ms on, are longer by then than anybody is given here.
+    // By then, pauses that double each time, from 100 ms on, are longer than the time limits of this test.
     const MANY: u64 = 9;
-    // So long that a search in each second makes more attempts than one with pauses that double.
+    // So long that a search every second makes more attempts than one with doubling pauses.
     const LONG_ENOUGH: Duration = Duration::from_secs(6);
     let server = TestServer::own().await.behind_proxy();
     let here = client(&server.url());
@@ -250,16 +251,16 @@ async fn a_dropped_backend_stops_looking_for_servers_and_its_session_is_closed()
     let tries = || server.proxy().opened() - before;
     eventually("tries of a client that is to be back soon", SLACK, || async { tries() >= MANY }).await;
     let took = began.elapsed();
-    // The keeper lives on, as the one of a process does.
+    // The keeper lives on, like the shared keeper of a process.
     let keeper = here.keeper.clone();
     drop(here);
-    // It begins to wait now.
+    // Now it begins to wait.
     let dropped = Instant::now();
     tokio::time::sleep(took.max(Duration::from_secs(2))).await;
     let (before, waited) = (tries(), dropped.elapsed());
     tokio::time::sleep(LONG_ENOUGH).await;
     let after = u32::try_from(tries() - before).unwrap();
-    // One for each time that what it has waited has doubled, and two at the ends.
+    // One attempt each time that its waiting time has doubled, and two at the ends.
     let doubled = (dropped.elapsed().as_secs_f64() / waited.as_secs_f64()).log2();
     assert!(
         f64::from(after) <= doubled + 2.0,
@@ -274,12 +275,12 @@ async fn a_dropped_backend_stops_looking_for_servers_and_its_session_is_closed()
 /// All clients ask all servers whether they serve, while an ensemble starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_for_a_server_asks_ever_more_seldom() {
-    // Each server is asked whether it serves, and one of them is tried.
+    // Each client asks every server whether it serves, and tries one of them.
     const IN_A_ROUND: u64 = 4;
-    // By then a pause is as long as it gets.
+    // By then, pauses have their maximum length.
     const FIRST: u64 = 7;
     const LATER: u64 = 6;
-    // Five pauses of half a second at the least. Without longer ones from round to round it is little more than one.
+    // At least five pauses of half a second. Without growing pauses, the rounds would take little more than one pause.
     const SELDOM: Duration = Duration::from_millis(2500);
     let server = TestServer::own().await.behind_proxy();
     let ports = [Port::reserve(), Port::reserve()];

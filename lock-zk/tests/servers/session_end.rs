@@ -1,4 +1,4 @@
-//! What it takes to close a session with many entries.
+//! The cost of closing a session with many entries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ async fn start() -> TestServer {
     TestServer::shared().await.behind_proxy()
 }
 
-/// Each lock of the session has to be left for, and each of these asks whether the session has ended.
+/// Each lock of the session needs a leave, and each leave asks whether the session has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_session_takes_few_connections_however_many_locks_it_had() {
     const MANY: usize = 60;
@@ -36,7 +36,7 @@ async fn the_end_of_a_session_takes_few_connections_however_many_locks_it_had() 
         assert!(matches!(soon("an answer", released).await.unwrap(), Err(Error::Lost { .. })));
     }
     assert_eq!(server.admin().queues().await, 0);
-    // Once more, so that all that was to be done is done.
+    // Once more, so that all pending work is done.
     assert!(here.locks.close(SLACK).await.is_ok());
     let opened = server.proxy().opened() - before;
     assert!(opened <= 8, "{opened} connections for the end of one session");
@@ -60,7 +60,7 @@ async fn the_end_of_a_session_in_a_black_hole_takes_few_connections() {
     let before = server.proxy().opened();
     let released: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
     let mut most = 0;
-    // So that some of those that nobody answered were given up, and others tried.
+    // So that some unanswered connections were given up, and others tried.
     eventually("connections by which the session is to be closed", SLACK, || {
         most = most.max(server.proxy().open());
         let opened = server.proxy().opened() - before;
@@ -77,7 +77,7 @@ async fn the_end_of_a_session_in_a_black_hole_takes_few_connections() {
         .await;
 }
 
-/// A clean-up may come from anywhere: a thread without a runtime has nothing that a connection could be driven by.
+/// A cleanup may run anywhere: a thread without a runtime has nothing to drive a connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn to_leave_a_session_that_has_ended_takes_no_runtime() {
     const TTL: Duration = Duration::from_secs(4);
@@ -99,7 +99,7 @@ async fn to_leave_a_session_that_has_ended_takes_no_runtime() {
             outside.join().expect("it does not panic")
         })
     };
-    // It is not closed before its time is over. Then closing it takes a connection, on which nothing is answered.
+    // The session is not closed before its time is over. Then closing it needs a connection, on which nothing is answered.
     let tried = || async {
         let error = leave().await.unwrap().unwrap_err();
         matches!(error.kind(), BackendErrorKind::TimedOut | BackendErrorKind::Unreachable)

@@ -1,4 +1,4 @@
-//! What becomes of a session when a server grants only shorter ones. The ensemble goes by what the last server granted.
+//! What happens to a session when a server grants only shorter ones. The ensemble uses the timeout that the last server granted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,8 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// Waits for a lock that is held. Gives the next guard, what was left to the one before at that moment, and whether its loss had been told.
+/// Waits for a lock that is held. Returns the next guard, what was left to the one before at that moment, and whether its lost signal had
+/// fired.
 async fn heir(other: &Client, guard: &Guard) -> JoinHandle<(Guard, Duration, bool)> {
     let (lock, hold) = (other.mutex(NAME), guard.hold());
     let task = tokio::spawn(async move {
@@ -52,12 +53,12 @@ async fn a_lock_is_lost_in_time_if_only_a_server_with_a_lower_limit_is_left() {
     less.newcomers(Newcomers::Serve);
     enough.newcomers(Newcomers::Refuse);
     enough.reset(Links::All);
-    // A client that attached there would renew its lock there, and rely on that.
+    // A client that attached to this server would renew its lock there, and rely on that.
     let renewed = async { while guard.is_held() && guard.extend().await.is_err() {} };
     within("a renewal, or the loss", ttl + SLACK, renewed).await;
     less.silence(Links::All);
     assert_lost_before(next, ttl).await;
-    // What begins there is what it gives.
+    // A new session there has the timeout that the server grants.
     less.heal();
     let guard = take(&here, "other", &options().ttl(ttl)).await;
     assert_eq!(guard.ttl(), SHORTER);
@@ -77,7 +78,7 @@ async fn a_lock_is_kept_by_way_of_servers_that_grant_its_sessions_timeout() {
     for round in 0..ROUNDS {
         (0..3).for_each(|i| ensemble.front(i).reset(Links::All));
         within("a renewal", SLACK, async { while guard.extend().await.is_err() {} }).await;
-        // To be asked what it gives, it may have been gone to.
+        // The client may have connected to that server to find out what it grants.
         let nobody = || async { ensemble.front(0).open() == 0 };
         eventually("no connection to the one that gives less", SLACK, nobody).await;
         assert!(guard.is_held(), "in round {round}");
@@ -85,7 +86,7 @@ async fn a_lock_is_kept_by_way_of_servers_that_grant_its_sessions_timeout() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// It is not known before, as where a server was started anew with another limit. Nobody is granted the lock before its holder knows.
+/// The new limit is unknown before, as when a server was restarted with another limit. The lock is not granted before its holder knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_at_once_when_a_server_lowers_its_session_limit() {
     let ttl = Duration::from_secs(24);

@@ -21,8 +21,8 @@ use crate::{
 const NAME: &str = "job";
 const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
 
-/// A node on a server that speaks TLS on a second port, to clients that show a certificate, and the files for these. The certificate
-/// of the server is for `localhost`.
+/// A chroot on a server that speaks TLS on a second port, to clients that present a certificate, and the files for these. The
+/// certificate of the server is for `localhost`.
 struct Secured {
     server: TestServer,
     port: u16,
@@ -37,7 +37,7 @@ impl Secured {
         let (member, port) = SHARED.get_or_init(Self::launch).await;
         let server = TestServer::at(Arc::clone(member));
         let secured = Self { server, port: port.number(), files: member.process().directory().to_owned() };
-        // Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
+        // Java's first handshake takes long: on a busy machine, longer than a client waits for an answer.
         let warm = async { while secured.connect().await.is_err() {} };
         within("the first connection", SLACK * 4, warm).await;
         secured
@@ -51,7 +51,7 @@ impl Secured {
         (Arc::new(member.await), port)
     }
 
-    /// Makes the files, and says what the server needs to know of them.
+    /// Makes the files, and returns the server's settings for them.
     fn settings(folder: &Path, port: &Port) -> [String; 8] {
         let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
         ours.write(folder, "ca.pem");
@@ -60,7 +60,7 @@ impl Secured {
             authority.issue(&["localhost"]).write(folder, who);
         }
         ours.issue_expired(&["localhost"]).write(folder, "late");
-        // For the server, both in one file.
+        // The server needs both in one file.
         let both =
             ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
         fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
@@ -72,7 +72,7 @@ impl Secured {
             "ssl.trustStore.type=PEM".to_owned(),
             format!("ssl.trustStore.location={}", folder.join("ca.pem").display()),
             "ssl.clientAuth=need".to_owned(),
-            // That of clients, which connect from any address.
+            // The certificate of clients, which connect from any address.
             "ssl.hostnameVerification=false".to_owned(),
         ]
     }
@@ -104,7 +104,7 @@ impl Secured {
     }
 }
 
-/// Why connecting to this host name is refused.
+/// The error of a connection that is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let asked = Instant::now();
@@ -117,7 +117,7 @@ async fn refused(url: &str) -> BackendError {
     }
 }
 
-/// Two providers of cryptography are compiled in, and nobody has chosen one: with either the client would have to panic.
+/// Two providers of cryptography are compiled in, and the program has chosen none, for which the client would panic.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_over_tls_with_certificates_on_both_sides() {
     let secured = Secured::start().await;
@@ -130,7 +130,7 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     assert_free(&holder, NAME).await;
 }
 
-/// A client asks servers for their status over TLS, and reconnects over TLS. The client of ZooKeeper alone would try again only in five
+/// A client asks servers for their status over TLS, and reconnects over TLS. The ZooKeeper client alone would try again only after five
 /// seconds: see `reconnects.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
@@ -200,7 +200,7 @@ async fn a_certificate_of_another_authority_is_denied_on_both_sides() {
     }
 }
 
-/// By the server; that of a server is refused by us ([`Impostor::all`]).
+/// The server denies it. Our client refuses such a certificate of a server ([`Impostor::all`]).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_a_client_that_has_expired_is_denied() {
     let secured = Secured::start().await;
@@ -217,7 +217,7 @@ async fn a_certificate_for_another_host_is_denied() {
     assert!(error.to_string().contains("not valid for name"), "{error}");
 }
 
-/// Not the password, and no request: a server that is not trusted could use both.
+/// The client sends neither the password nor a request: an untrusted server could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");
     }
-    // A server with a good certificate is asked; in plain text, none is.
+    // The client sends requests to a server with a good certificate, but never in plain text.
     let good = Impostor::with(&ours.issue(&["localhost"]));
     refused(&url_of(&good)).await;
     assert!(!good.heard().is_empty(), "it was asked for nothing");
@@ -244,7 +244,7 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
 }
 
-/// Neither side is let in by what it cannot read.
+/// Neither side accepts a connection of the other kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_text_and_tls_do_not_meet() {
     let secured = Secured::start().await;
@@ -272,7 +272,7 @@ async fn files_that_cannot_be_used_are_errors_that_name_them() {
         (with(&key, &cert, &key), "ca", "client-key.pem"),
         (with(&ca, &file("empty.pem"), &key), "cert", "empty.pem"),
         (with(&ca, &cert, &file("ca.pem")), "key", "ca.pem"),
-        // Somebody else's.
+        // The key of another certificate.
         (with(&ca, &cert, &file("server-key.pem")), "cert", "client.pem"),
     ] {
         match ZooKeeper::new(config, &Keeper::shared()) {
@@ -282,7 +282,7 @@ async fn files_that_cannot_be_used_are_errors_that_name_them() {
             other => panic!("{wrong} {path}: {other:?}"),
         }
     }
-    // No certificate can be for it; the client of zookeeper would panic.
+    // No certificate can be for this host; the ZooKeeper client would panic.
     let mut config = ZkConfig::from_url(&secured.good()).unwrap();
     config.endpoints = vec!["a..b:2181".parse().unwrap()];
     let error = ZooKeeper::new(config, &Keeper::shared()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Requests whose answers are written here: what is sent again, where, and what is known then.
+//! Requests with answers that these tests define: what is sent again, where, and what the outcome says.
 
 use std::{
     future::pending,
@@ -15,7 +15,7 @@ use crate::{EtcdConfig, client::Cluster};
 
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// What becomes of one sending.
+/// What happens to a request each time it is sent.
 #[derive(Clone, Copy)]
 enum Fate {
     Answered,
@@ -26,13 +26,13 @@ enum Fate {
 const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
 const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
 
-/// Sends one request over members that nobody has to answer for: as many as there are fates.
+/// Sends one request to members that do not exist. Each time it is sent, the next of the fates happens to it.
 async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Connections) {
     let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
     let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
     let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
     for _ in fates {
-        // Nothing is connected before something is asked.
+        // No connection is opened before a request is sent.
         let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
         cluster.prepare(Channel::new(connected, "there".into(), 0));
     }
@@ -72,7 +72,7 @@ async fn a_refusal_is_an_answer() {
     }
 }
 
-/// What the server has done it has done, whether or not its answer could be read.
+/// The server has carried out a request whether or not its answer could be read.
 #[tokio::test]
 async fn what_our_own_client_says_after_the_sending_is_no_answer() {
     for (code, said) in [
@@ -85,7 +85,7 @@ async fn what_our_own_client_says_after_the_sending_is_no_answer() {
     }
 }
 
-/// E4: what was never sent leaves no doubt behind, and what broke does.
+/// E4: a request that was never sent leaves no doubt, and a request on a broken connection does.
 #[tokio::test]
 async fn what_breaks_goes_elsewhere_at_once_and_may_have_been_carried_out() {
     for (fate, unanswered) in [(BROKEN, true), (NOT_OPENED, false)] {
@@ -119,14 +119,14 @@ async fn silence_of_the_only_member_ends_at_the_limit_with_its_connection() {
     );
 }
 
-/// Beside the first, which may still be answered, and may still be carried out.
+/// It is sent beside the first, which may still be answered or carried out.
 #[tokio::test]
 async fn a_silent_request_is_sent_to_another_member_in_a_third_of_its_time() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
     let (sent, times, _) = send(3, &[Fate::Silent, Fate::Answered]).await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
-    // And before the limit, or there would be no answer.
+    // And before the limit, because otherwise there would be no answer.
     assert!(keeper.now().since(began) >= LIMIT / 3);
 }
 
@@ -141,7 +141,7 @@ async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
     assert!(connections.open_connection().is_some());
 }
 
-/// Connections to two members, of which each is opened so many times: first those to the first one.
+/// Connections to two members, `each` connections to each: first those to the first member.
 async fn connections_to_two(each: usize) -> Connections {
     let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
     let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
@@ -154,7 +154,7 @@ async fn connections_to_two(each: usize) -> Connections {
     Connections::new(cluster, Keeper::start().unwrap())
 }
 
-/// Else a stall of the cluster makes itself longer.
+/// Otherwise a stall of the cluster prolongs itself.
 #[tokio::test]
 async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     const REQUESTS: usize = 200;
@@ -163,7 +163,7 @@ async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     let late = || async move {
         let answer = connections.send_within(LIMIT, |_| async {
             sent.fetch_add(1, Ordering::Relaxed);
-            // Later than another one is sent, and before the limit.
+            // After the request is sent again, and before the limit.
             connections.keeper().sleep_until(connections.keeper().now() + LIMIT / 2).await;
             Ok("done")
         });
@@ -171,11 +171,11 @@ async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     };
     join_all((0..REQUESTS).map(|_| late())).await;
     let sent = sent.load(Ordering::Relaxed);
-    // Of each ten one, ten more at once, and each of these once more.
+    // One in ten, ten more at once, and each of these once more.
     assert!((REQUESTS..REQUESTS + 2 * (REQUESTS / 10 + 10)).contains(&sent), "{sent} for {REQUESTS}");
 }
 
-/// As soon as one of them has shown that another member answers.
+/// They are sent to it as soon as one of them has shown that another member answers.
 #[tokio::test]
 async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
     const REQUESTS: usize = 200;

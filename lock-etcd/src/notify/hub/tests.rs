@@ -34,7 +34,7 @@ fn behind(blocker: &str, own: &str) -> Snapshot {
     }
 }
 
-/// What is to be sent, as text.
+/// The messages to be sent, as text.
 fn sent(commands: &mut UnboundedReceiver<Command>) -> Vec<String> {
     let text = |command| match command {
         Command::Watch { id, key } => format!("watch {id} {}", String::from_utf8(key).unwrap()),
@@ -50,15 +50,15 @@ fn told(subscription: &mut Subscription) -> Option<WaitEvent> {
 
 const CHANGED: Option<WaitEvent> = Some(WaitEvent::Changed);
 
-/// There is room since this revision, if one's own entry stands.
+/// There is room since this revision, if the waiter's own entry exists.
 fn admissible(own: &str, revision: i64) -> WaitEvent {
     WaitEvent::Admissible(GrantCondition { own: own.into(), token: TOKEN, revision })
 }
 
-/// Up to where its look has to reach: `Err` if it is not known yet.
+/// The revision that the waiter's look has to reach. `Err` if it is not known yet.
 async fn watched(hub: &WatchHub, entry: EntryId) -> Result<Option<i64>, ()> {
     let keeper = Keeper::start().unwrap();
-    // What is known is known at once, on a busy machine, too.
+    // If it is known, it is returned at once, on a busy machine, too.
     let until = keeper.now() + Duration::from_millis(500);
     let since = hub.watching_since(entry, &keeper, until).await;
     if since.is_none() && keeper.now() >= until { Err(()) } else { Ok(since) }
@@ -150,7 +150,7 @@ async fn a_waiter_whose_own_entry_was_deleted_is_not_granted_anything() {
     assert_eq!(told(&mut me), None);
 }
 
-/// What one transaction deletes comes in no order: that there is room is a question, until it is known that one stands.
+/// The deletes of one transaction are reported in no order: room ahead is only a question until the own entry is known to exist.
 #[tokio::test]
 async fn a_waiter_deleted_with_the_one_ahead_is_not_granted_anything() {
     for listens_between in [false, true] {
@@ -187,7 +187,7 @@ fn a_task_that_is_woken_may_drop_another_waiter() {
     ];
     for happens in happens {
         let (done, over) = mpsc::channel();
-        // On a thread of its own: if it hangs, so does everything that uses this hub.
+        // On a thread of its own, because a hang blocks everything that uses this hub.
         thread::spawn(move || {
             let (hub, keeper) = (Arc::new(WatchHub::default()), Keeper::start().unwrap());
             let (_commands, _) = hub.on_stream_opened();
@@ -204,7 +204,7 @@ fn a_task_that_is_woken_may_drop_another_waiter() {
     }
 }
 
-/// Waits behind `a`, and has a good snapshot; then the stream ends, and there is another.
+/// A waiter behind `a` with an armed snapshot, after the stream has ended and been replaced.
 fn behind_on_a_new_stream() -> (Arc<WatchHub>, Subscription, UnboundedReceiver<Command>) {
     let hub = Arc::new(WatchHub::default());
     let (commands, _) = hub.on_stream_opened();
@@ -223,7 +223,7 @@ fn presence<const N: usize>(rows: [(&str, Option<i64>); N]) -> Presence {
     rows.into_iter().map(|(key, created)| (key.into(), (200, created))).collect()
 }
 
-/// PR14: what happened without a stream is not told by the next one.
+/// PR14: a new stream does not report what happened before it.
 #[tokio::test]
 async fn every_key_that_was_watched_is_watched_again_on_the_next_stream() {
     let (hub, mut me, mut commands) = behind_on_a_new_stream();
@@ -238,7 +238,7 @@ async fn every_key_that_was_watched_is_watched_again_on_the_next_stream() {
 
 #[tokio::test]
 async fn an_entry_that_left_while_there_was_no_stream_is_found_missing() {
-    // Gone; or gone, and the key is that of somebody who came later.
+    // The entry is gone, or it is gone and its key belongs to a later entry.
     for left in [None, Some(120)] {
         let (hub, mut me, _commands) = behind_on_a_new_stream();
         hub.on_event(2, WatchEvent::Created(150));
@@ -254,7 +254,7 @@ async fn an_entry_that_left_while_there_was_no_stream_is_found_missing() {
     assert_eq!(told(&mut me), CHANGED, "its own entry is gone");
 }
 
-/// A delete on the new stream counts, but not before everything is known.
+/// A delete on the new stream counts, but not before the catch-up is complete.
 #[tokio::test]
 async fn an_entry_that_leaves_during_the_catch_up_is_told_of_after_it() {
     let (hub, mut me, _commands) = behind_on_a_new_stream();
@@ -266,7 +266,7 @@ async fn an_entry_that_leaves_during_the_catch_up_is_told_of_after_it() {
     assert_eq!(told(&mut me), Some(admissible("b", 201)));
 }
 
-/// The look failed, or is from before a watch, or the server refuses a watch.
+/// The look failed, or came before a watch, or the server refuses a watch.
 #[tokio::test]
 async fn a_waiter_that_cannot_catch_up_looks_for_itself() {
     let all = || presence([("a", Some(50)), ("b", Some(90))]);
@@ -282,7 +282,7 @@ async fn a_waiter_that_cannot_catch_up_looks_for_itself() {
     }
 }
 
-/// What it saw is not what there is now.
+/// The catch-up is about an older look than the waiter's latest one.
 #[tokio::test]
 async fn a_waiter_that_has_looked_again_meanwhile_is_left_alone() {
     let (hub, mut me, _commands) = behind_on_a_new_stream();
@@ -296,7 +296,7 @@ async fn a_waiter_that_has_looked_again_meanwhile_is_left_alone() {
     assert_eq!(told(&mut me), Some(admissible("b", 190)));
 }
 
-/// Without a stream a waiter asks for the entries that it knows, not for the queue.
+/// Without a stream, a waiter reads the entries that it knows, not the queue.
 #[tokio::test]
 async fn a_waiter_that_polls_keeps_its_watches() {
     let hub = Arc::new(WatchHub::default());
@@ -324,12 +324,12 @@ async fn a_watch_that_ends_makes_waiters_look_and_one_that_is_refused_poll() {
     hub.on_event(4, WatchEvent::Canceled);
     assert_eq!(told(&mut other), None, "asked again, it would be refused again");
     assert_eq!(watched(&hub, OTHER).await, Ok(None));
-    // It is over: nothing is heard of it any more.
+    // The watch has ended: its events are ignored.
     hub.on_event(2, WatchEvent::Deleted(LOOKED + 1));
     assert_eq!(told(&mut me), None);
 }
 
-/// Before the lease is asked for.
+/// The session ends without a request for its lease.
 #[tokio::test]
 async fn a_session_is_over_when_its_key_is_deleted() {
     let hub = Arc::new(WatchHub::default());

@@ -66,7 +66,7 @@ fn what_was_seen_is_as_before_until_anybody_of_it_has_left() {
     assert!(!wait_state.is_watched());
 }
 
-// PR16: the head is not the only one ahead, and nobody knows of the others.
+// PR16: the head is not the only entry ahead, and the others are unknown.
 #[test]
 fn the_delete_of_one_of_many_is_a_reason_to_look_and_no_grant() {
     let mut wait_state = armed(Snapshot { sum: None, ..snapshot(Claim::mutex(), &[("z", 1)]) });

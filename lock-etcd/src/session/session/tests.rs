@@ -49,7 +49,7 @@ fn a_key_names_its_lease_and_goes_to_the_next_when_its_owner_is_gone() {
     assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/0");
 }
 
-/// The delete does not ask whose the key is: should it come late, it must find nobody.
+/// The delete does not check whose key it is: if it arrives late, the key must not exist.
 #[test]
 fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     let session = shared();
@@ -64,7 +64,7 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
 }
 
-/// Somebody saw that it is gone, while somebody else was about to leave for it.
+/// One task has seen that the entry is gone, while another one is about to remove it.
 #[test]
 fn a_member_that_has_released_its_key_deletes_nothing_any_more() {
     let session = shared();
@@ -75,7 +75,7 @@ fn a_member_that_has_released_its_key_deletes_nothing_any_more() {
     assert!(!one.begin_delete() && next.begin_delete());
 }
 
-/// Two leaves may be under way: that of a release that was dropped, and the keeper's.
+/// Two leaves may be in flight: that of a dropped release, and that of the keeper.
 #[test]
 fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     let session = shared();
@@ -120,7 +120,7 @@ fn a_session_that_has_ended_stays_so_and_its_task_is_told() {
     session.ended().now_or_never().expect("it is told, though it did not wait yet");
 }
 
-/// One looks whether an entry is alive while another one lets it go.
+/// One thread checks whether an entry is alive while another one removes it.
 #[test]
 fn a_check_and_a_removal_of_a_member_do_not_wait_for_each_other() {
     let session = shared();
@@ -169,7 +169,7 @@ fn a_tombstone_concerns_its_member_and_the_next_one() {
     assert_eq!(tombstone(&fresh), Some(("s1/1f/2".to_owned(), 0)), "a tombstone has one owner at a time");
 }
 
-/// Two may leave for one, and the other one saw that it is gone. If its tombstone is set only now, nobody else must have it.
+/// Two tasks may remove one entry, and one has seen that it is gone. If its tombstone may still be set, no other member may get it.
 #[test]
 fn a_tombstone_that_may_still_be_set_is_nobodys_any_more() {
     let session = shared();
@@ -185,7 +185,7 @@ fn an_entry_with_a_lease_of_its_own_has_no_tombstone() {
     assert_eq!(add_member(&session, 1).tombstone_key(), None);
 }
 
-/// A grant that comes behind the revoke makes the lease anew, and a create that comes behind that finds it.
+/// A grant that arrives after the revoke creates the lease again, and a create that arrives after that finds the lease.
 #[test]
 fn the_key_of_a_session_has_to_stand_while_a_grant_may_come_late() {
     let mut session = Session::new(1, s(12), START, Some((b"s".to_vec(), 7)));

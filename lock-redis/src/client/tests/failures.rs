@@ -12,7 +12,7 @@ use lock_conformance::{Flow, Links, Port, Way};
 use super::*;
 use crate::testing::proxy;
 
-/// Long enough for an answer on a machine that is busy with other things, and stands still for two seconds. Some wait for it to pass.
+/// Long enough for an answer on a busy machine that pauses for two seconds. Some tests wait for the whole of it.
 const LIMITS: &str = "connect_timeout=3s&command_timeout=3s";
 
 fn limited(port: u16) -> Client {
@@ -62,7 +62,7 @@ fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
     assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
 }
 
-/// Three at once at first, each with a question whether the port knows TLS; five within the first second, and two in each of the next ones.
+/// At first three attempts at once, each with a probe whether the port speaks TLS; five in the first second, and two in each later one.
 #[test]
 fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
     const TRYING: Duration = Duration::from_secs(2);
@@ -127,7 +127,7 @@ fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
     server.pause();
     let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
-    // The kernel still takes connections.
+    // The kernel still accepts connections.
     let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
     server.resume();
@@ -169,7 +169,7 @@ fn after_a_restart_the_first_command_is_served() {
     ask(&client, "PING").unwrap();
     let connection = client.pool.connection(&());
     server.restart();
-    // The connection is seen to be gone while it is idle, so that no command is lost on it.
+    // The client sees the connection close while it is idle, so that no command is lost on it.
     eventually(|| connection.is_closed());
     ask(&client, "PING").unwrap();
     server.kill();
@@ -193,7 +193,7 @@ fn a_server_that_dies_under_a_command_leaves_the_command_in_doubt() {
 fn a_server_that_is_loading_is_unavailable() {
     let server = Server::start_with(&["--enable-debug-command", "yes", "--save", "3600 1"]);
     server.run("DEBUG POPULATE 20000 key 10");
-    // Each key takes so long to load that there is time to ask.
+    // Loading takes long enough for each key to leave time for a command.
     server.run("CONFIG SET key-load-delay 200");
     server.run("CONFIG SET loading-process-events-interval-bytes 1024");
     let mut admin = server.admin();
@@ -242,7 +242,7 @@ fn memory_that_is_full_and_types_that_are_wrong_have_their_kinds() {
 fn a_server_with_too_many_clients_is_unavailable_and_nothing_was_sent() {
     let server = Server::start();
     let mut taken = server.admin();
-    // Only now: the look whether the server is up may still be one of its clients.
+    // Only now: before, the connection that waited for the start of the server may still count as a client.
     redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(1).exec(&mut taken).unwrap();
     let error = refused(&limited(server.port()), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unavailable, true), "{error}");

@@ -10,7 +10,7 @@ use lock_core::EntryId;
 use super::*;
 use crate::{fuzzing, notify::Notifications};
 
-/// Accepts every login, and then gives always the same answer.
+/// A server that accepts every login, and then always gives the same answer.
 struct Parrot {
     port: u16,
     says: Arc<Mutex<Vec<u8>>>,
@@ -39,13 +39,13 @@ impl Parrot {
 fn repeat(mut client: TcpStream, said: &[u8]) {
     let mut asked = [0; 4096];
     let mut answer: &[u8] = b"+OK\r\n";
-    // Ends with the client.
+    // Ends when the client closes the connection.
     while client.read(&mut asked).is_ok_and(|len| len > 0) && client.write_all(answer).is_ok() {
         answer = said;
     }
 }
 
-/// Through the driver, as it would come from a server: an answer or an error in time, and nobody panics.
+/// The bytes go through the driver, as from a server: there is an answer or an error in time, and no panic.
 #[test]
 fn whatever_a_server_answers_a_command_ends_in_time() {
     let parrot = Parrot::start();

@@ -49,7 +49,7 @@ fn many_first_commands_open_one_connection() {
     }
     let Value::BulkString(stats) = server.run("INFO stats") else { panic!() };
     let stats = String::from_utf8(stats).unwrap();
-    // Ours, and the one that asks.
+    // The connection of the client, and the one that asks.
     assert!(stats.contains("total_connections_received:2\r\n"), "{stats}");
 }
 
@@ -78,7 +78,7 @@ fn a_runtime_that_is_blocked_stalls_nobody() {
     let thread = thread::spawn(move || {
         blocked.block_on(async {
             theirs.command(&words("PING")).await.unwrap();
-            // An answer is on its way, and nobody fetches it.
+            // An answer is in flight, and no task reads it.
             let ping = words("PING");
             let mut pending = Box::pin(theirs.command(&ping));
             assert!((&mut pending).now_or_never().is_none());
@@ -103,7 +103,7 @@ fn a_connection_whose_runtime_is_blocked_while_it_opens_stalls_nobody() {
     let server = Server::start();
     let client = client(&format!("{}?connect_timeout=1s", server.url()));
     let idle = runtime();
-    // Nobody drives this runtime: its connection cannot be opened, and a caller that borrowed it is told in time.
+    // Nothing drives this runtime, so its connection cannot be opened. A caller that has entered it gets an error in time.
     let guard = idle.enter();
     let error = refused(&client, "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");

@@ -9,7 +9,7 @@ use crate::notify::Notifications;
 
 const SECRET: &str = "S3CR3T-of-this-test";
 
-/// All that is traced in this process from now on, by whatever thread.
+/// Everything that any thread of this process traces from now on.
 fn traced() -> Arc<Mutex<Vec<u8>>> {
     static TRACED: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
     Arc::clone(TRACED.get_or_init(|| {
@@ -47,7 +47,7 @@ fn whole(error: &BackendError) -> String {
     text.join(" ")
 }
 
-/// A password of one letter is one, and the letter is in most words.
+/// A password may be a single letter, which is in most words.
 #[test]
 fn a_password_is_removed_from_server_messages_and_other_letters_are_kept() {
     let server = Server::start_with(&["--requirepass", "another"]);
@@ -82,7 +82,7 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
 
     let wrong = Server::start_with(&["--requirepass", "another"]);
     seen.push(whole(&ask(&client(&url(wrong.port())), "PING").unwrap_err()));
-    // It would repeat what it was told.
+    // This server repeats the command, with the password, in its refusal.
     let error = ask(&client(&url(old.port())), "PING").unwrap_err();
     assert!(error.to_string().contains("***"), "{error}");
     seen.push(whole(&error));

@@ -10,10 +10,10 @@ use lock_conformance::{Authority, Impostor, Issued, Port};
 
 use super::*;
 
-/// So long that no test waits for it: what is told in time is told before anything has timed out.
+/// Time limits so long that no test waits for them: an error that comes in time comes before anything has timed out.
 const PATIENT: &str = "connect_timeout=60s&command_timeout=60s";
 
-/// A server with TLS, and the certificates of its clients.
+/// A server with TLS, and the certificates for its clients.
 struct Shielded {
     server: Server,
     port: Port,
@@ -71,7 +71,7 @@ fn a_server_that_cannot_be_trusted_is_denied_unsent() {
     let shielded = Shielded::start("no");
     for (host, options) in [
         ("localhost", &[("ca", "stranger.pem")][..]),
-        // What the system trusts does not contain the authority of this test.
+        // The certificates that the system trusts do not include the authority of this test.
         ("localhost", &[][..]),
         // The certificate is for another name.
         ("127.0.0.1", &[("ca", "ca.pem")][..]),
@@ -124,7 +124,7 @@ fn a_port_with_tls_to_a_client_without_it_is_told_at_once() {
     }
 }
 
-/// It may be another server, or none of ours.
+/// The port may belong to a server that is not Redis.
 #[test]
 fn a_server_that_ends_connections_without_a_word_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -134,8 +134,8 @@ fn a_server_that_ends_connections_without_a_word_is_unreachable() {
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unreachable, true), "{error}");
 }
 
-/// Leads to a server with TLS, but not before the client has asked something on a second connection. That is ended without an answer, and
-/// what was said on it given.
+/// A proxy to a server with TLS, which serves the client only after the client has opened a second connection. The proxy ends that
+/// connection without an answer, and the thread returns the bytes that the client sent on it.
 fn slow(server: u16) -> (u16, thread::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -151,7 +151,7 @@ fn slow(server: u16) -> (u16, thread::JoinHandle<Vec<u8>>) {
     (port, asked)
 }
 
-/// Carries what a client and a server say to each other.
+/// Carries bytes between a client and a server.
 fn relay(client: &TcpStream, server: u16) {
     let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
     for (from, to) in [(client, &server), (&server, client)] {
@@ -171,7 +171,7 @@ fn a_slow_handshake_is_waited_for_and_nothing_but_a_ping_is_said() {
     assert_eq!(String::from_utf8_lossy(&asked.join().unwrap()), "PING\r\n");
 }
 
-/// Its port is the right one, so that there is nothing to find out, be it silent later or end connections.
+/// Its port is known to be right, so the client never probes it again, whether the server is silent later or ends connections.
 #[test]
 fn a_server_that_was_reached_is_never_asked_without_tls() {
     let shielded = Shielded::start("no");
@@ -189,12 +189,12 @@ fn a_server_that_was_reached_is_never_asked_without_tls() {
         });
         ask(&client, "PING").unwrap();
         let connection = client.pool.connection(&());
-        // It may have been asked before it was reached, if the machine was slow.
+        // On a slow machine, the client may have probed before it reached the server.
         drop(beginnings(&listener));
         first.join().unwrap().shutdown(Shutdown::Both).unwrap();
         eventually(|| connection.is_closed());
 
-        // The kernel takes connections, and nobody answers on them.
+        // The kernel accepts connections, and no program answers on them.
         let theirs = listener.try_clone().unwrap();
         let ender = ends_them.then(|| thread::spawn(move || drop(theirs.accept())));
         let error = refused(&client, "PING");
@@ -222,7 +222,7 @@ fn beginnings(listener: &TcpListener) -> Vec<Vec<u8>> {
     callers.into_iter().map(said).collect()
 }
 
-/// Neither the password nor a command that tells anything: an impostor could use both.
+/// The client sends neither the password nor any command that reveals something: an impostor could use both.
 #[test]
 fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let files = tempfile::tempdir().unwrap();
@@ -233,15 +233,15 @@ fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         client(&format!("rediss://app:secret@localhost:{}?{limits}&ca={}", impostor.port(), ca.display()))
     };
     for (what, impostor) in Impostor::all(&ours) {
-        // The certificate is what it is refused for, and not that the handshake takes long on a busy machine.
+        // With these limits it is refused for its certificate, and not because the handshake takes long on a busy machine.
         let error = refused(&client_to(&impostor, PATIENT), "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{what}: {error}");
         assert!(impostor.clients() > 0, "{what}: nobody came");
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");
     }
-    // To one whose certificate is good it is said; in plain text, to nobody. Neither of them answers: so these limits are waited for, and
-    // are as long as a handshake takes on a busy machine.
+    // A server with a good certificate gets the password; a server without TLS does not. Neither of them answers, so the test waits for
+    // these limits. They are long enough for a handshake on a busy machine.
     let limits = "connect_timeout=5s&command_timeout=5s";
     let good = Impostor::with(&ours.issue(&["localhost"]));
     refused(&client_to(&good, limits), "PING");
@@ -249,7 +249,7 @@ fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let plain = Impostor::without_tls();
     refused(&client_to(&plain, limits), "PING");
     let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
-    // But for the question, once, whether it speaks without TLS.
+    // Apart from one probe whether it speaks without TLS.
     let heard = heard.replacen("PING\r\n", "", 1);
     assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
     assert!(!heard.contains("PING") && !heard.contains("AUTH"), "{heard:?}");

@@ -50,7 +50,7 @@ fn a_tombstone_is_deleted_only_behind_a_create_whose_caller_is_gone() {
     assert!(unanswered.take_connection(ENTRY).is_none(), "creates nothing");
 }
 
-/// As a waker of others may.
+/// Panics, as a waker of the caller may.
 fn fail() {
     panic!("a waker of the caller");
 }
@@ -75,7 +75,7 @@ fn behind_several_creates_no_tombstone_is_deleted() {
 fn a_closed_connection_deletes_no_tombstone() {
     let server = Server::start();
     let client = client(&server.url());
-    // It is open then, and nobody else has it.
+    // After this, the connection is open, and only the pool has it.
     ask(&client, "PING").unwrap();
     let connection = client.pool.connection(&());
     let mut pending = client.unanswered.begin(Some(ENTRY), &connection);

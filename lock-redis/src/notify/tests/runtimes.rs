@@ -12,7 +12,7 @@ fn listen_on(runtime: &Runtime, notifications: &Notifications, entry: u128) -> (
     runtime.block_on(notifications.listen(EntryId::new(entry)))
 }
 
-/// The next hint, by driving the runtime that hears it.
+/// Drives the runtime that receives the hint, and returns the next one.
 fn next_on(runtime: &Runtime, hints: &mut Hints) -> Option<Hint> {
     runtime.block_on(async { tokio::time::timeout(LATE, hints.next()).await.ok().flatten() })
 }
@@ -41,7 +41,7 @@ fn every_runtime_hears_on_a_connection_and_a_channel_of_its_own() {
     }
 }
 
-/// A waiter may hold next.
+/// A waiter may be the next holder.
 #[test]
 fn a_process_that_listens_for_hints_is_told_of_evictions_too() {
     let server = Server::start();

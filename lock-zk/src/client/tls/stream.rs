@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A plain or encrypted connection to a server, beside those of the client of ZooKeeper.
+/// A plain or encrypted connection to a server, in addition to those of the ZooKeeper client.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

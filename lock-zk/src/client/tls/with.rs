@@ -1,4 +1,4 @@
-//! [`Tls`]: which certificates to trust, and which to show.
+//! [`Tls`]: the certificates to trust, and the one to present.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -18,8 +18,7 @@ use zookeeper_client::{Connector, TlsOptions};
 use super::stream::Stream;
 use crate::ZkConfig;
 
-/// What a TLS connection needs, made once from the files of a [`ZkConfig`]: for the client of ZooKeeper, and for the connections that are
-/// made beside it.
+/// What a TLS connection needs, made once from the files of a [`ZkConfig`]: for the ZooKeeper client, and for other connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     options: TlsOptions,
@@ -62,7 +61,7 @@ impl Tls {
         Ok(Some(Self { options, connector: TlsConnector::from(Arc::new(client)) }))
     }
 
-    /// Makes the client of ZooKeeper connect with TLS.
+    /// Makes the ZooKeeper client connect with TLS.
     pub(crate) fn secure(&self, connector: Connector) -> Connector {
         connector.with_tls(self.options.clone())
     }
@@ -73,7 +72,7 @@ impl Tls {
         Ok(Box::new(self.connector.connect(host, stream).await?))
     }
 
-    /// Whether one side does not trust the other, which somebody has to repair.
+    /// Whether one side does not trust the other, which an operator has to fix.
     pub(crate) fn is_refusal(error: &io::Error) -> bool {
         use rustls::Error as Tls;
         matches!(
@@ -90,12 +89,11 @@ impl Tls {
 
 /// Makes sure that the process has a provider of cryptography.
 ///
-/// The client of ZooKeeper uses that of the process, and no other can be chosen for it. If the program has installed one, it is used. If
-/// only one were compiled in, rustls would install that; but the client brings aws-lc-rs and this crate brings ring, so that rustls would
-/// panic.
+/// The ZooKeeper client always uses the provider of the process. If the program has installed one, it is used. If only one were compiled
+/// in, rustls would install that one; but the client brings aws-lc-rs and this crate brings ring, so rustls would panic.
 fn choose_provider() {
     if CryptoProvider::get_default().is_none() {
-        // If another thread was quicker, there is one as well.
+        // If another thread was quicker, there is a provider as well.
         drop(ring::default_provider().install_default());
     }
 }
@@ -104,12 +102,12 @@ fn server_name(host: &str) -> Result<ServerName<'static>, impl std::error::Error
     ServerName::try_from(host.to_owned())
 }
 
-/// A PEM file, which is text.
+/// Reads a PEM file, which is text.
 fn pem(option: &'static str, path: &Path, label: &str) -> Result<String, ConfigError> {
     String::from_utf8(read_pem(option, path, label)?).map_err(|error| file(option, path, &error))
 }
 
-/// As PEM, since the client of ZooKeeper accepts nothing else.
+/// The certificates as PEM, because the ZooKeeper client accepts nothing else.
 fn trusted_by_the_system() -> Result<String, ConfigError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -125,7 +123,7 @@ fn trusted_by_the_system() -> Result<String, ConfigError> {
 fn store(roots: &str, config: &ZkConfig) -> Result<RootCertStore, ConfigError> {
     let mut store = RootCertStore::empty();
     let found = certificates(roots).map_err(|error| unusable(config, &error))?;
-    // A system may have a certificate that rustls does not accept. The others are good.
+    // A system may have certificates that rustls rejects. The others are used.
     store.add_parsable_certificates(found);
     Ok(store)
 }
@@ -134,7 +132,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, rustls::pki_t
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
 
-/// None of the trusted certificates can be used.
+/// The error if none of the trusted certificates can be used.
 fn unusable(config: &ZkConfig, reason: &dyn fmt::Display) -> ConfigError {
     match &config.server.ca {
         Some(ca) => file("ca", ca, reason),

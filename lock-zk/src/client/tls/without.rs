@@ -1,4 +1,4 @@
-//! Without the feature `tls`.
+//! The replacement for builds without the feature `tls`.
 
 use std::io;
 

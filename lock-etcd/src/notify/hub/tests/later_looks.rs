@@ -1,4 +1,4 @@
-//! Looks that wait until a hand-off is over.
+//! Looks that are delayed until a hand-off is over.
 
 use super::*;
 use crate::notify::later_looks::later_looks;
@@ -8,7 +8,7 @@ fn far_behind(blocker: &str, lookahead: &str, own: &str) -> Snapshot {
     Snapshot { lookahead: Some(lookahead.into()), sum: None, ..behind(blocker, own) }
 }
 
-/// `OTHER`, a waiter with the blocker `c` (watch 3) and the lookahead `a` (watch 2), which has a good snapshot.
+/// `OTHER`, a waiter with the blocker `c` (watch 3) and the lookahead `a` (watch 2), whose snapshot is armed.
 fn other_is_far_behind() -> (Arc<WatchHub>, Subscription) {
     let hub = Arc::new(WatchHub::default());
     let _ = hub.on_stream_opened();

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
+//! | a wall clock of their own that a test sets, with the same feature | `ServerClock` |
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server where nothing is awaited | [`block_on()`] |
 //! | what a server says of itself | [`ask()`], [`http_get`] |
@@ -29,6 +30,8 @@ pub mod java;
 pub mod redis;
 #[cfg(feature = "processes")]
 mod redis_server;
+#[cfg(feature = "processes")]
+mod server_clock;
 mod setup;
 mod variable;
 pub mod zookeeper;
@@ -40,4 +43,7 @@ pub use self::{
     block_on::block_on,
 };
 #[cfg(feature = "processes")]
-pub use self::{etcd_server::EtcdServer, redis_server::RedisServer, zookeeper_server::ZooKeeperServer};
+pub use self::{
+    etcd_server::EtcdServer, redis_server::RedisServer, server_clock::ServerClock,
+    zookeeper_server::ZooKeeperServer,
+};

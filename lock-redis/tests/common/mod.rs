@@ -38,8 +38,8 @@ impl Server {
         }))
     }
 
-    /// Kills it, and starts it again on the same port, with nothing in it.
-    pub(crate) fn restart_empty(&self) {
+    /// Kills it, and starts it again on the same port: with nothing in it, unless it was told to write it down.
+    pub(crate) fn restart(&self) {
         block_on(self.0.restart());
     }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use lock_core::Guard;
-use tokio::{runtime::Runtime, sync::Barrier};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Barrier,
+};
 
-use super::one_thread;
 use crate::{
     Critical, TestEnv,
     audit::soon,
@@ -28,7 +30,7 @@ pub(in crate::cases) async fn many_runtimes_take_locks_at_the_same_time(env: Tes
         let own = mutex(&client, &env.name(&format!("own {number}")));
         let (wanted, section, all_there) = (wanted.clone(), section.clone(), Arc::clone(&all_there));
         on_a_thread(move || {
-            let runtime = one_thread();
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             let guard = runtime.block_on(async {
                 let guard = take_free(&own).await;
                 soon("the other runtimes", all_there.wait()).await;

@@ -153,17 +153,6 @@ impl Admin {
         client.create("/written-", b"", &node).await.is_ok()
     }
 
-    /// What time it is for the server, in milliseconds since 1970.
-    ///
-    /// # Panics
-    /// If the server does not make a node, which shows it.
-    pub(crate) async fn wall_clock(&self) -> i64 {
-        let client = self.client().await;
-        let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        let (stat, _) = client.create("/clock-", b"", &node).await.expect("the server makes nodes");
-        stat.ctime
-    }
-
     /// How many nodes the sessions of clients have for themselves.
     ///
     /// # Panics

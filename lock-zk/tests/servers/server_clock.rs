@@ -8,6 +8,7 @@ use lock_conformance::{
     audit::{safety, within},
 };
 use lock_test_servers::ServerClock;
+use zookeeper_client::{Acls, CreateMode};
 
 use crate::{
     common::{alone_while, client, options, take, waiting},
@@ -29,7 +30,7 @@ async fn a_wall_clock_that_is_set_costs_no_lock_no_place_and_no_time() {
     let next = waiting(&waiter, NAME, &options(), 2).await;
     for ahead in [HOUR, -HOUR] {
         clock.set_ahead(ahead);
-        let (theirs, ours) = (server.admin().wall_clock().await / 1000, seconds());
+        let (theirs, ours) = (seconds_of(&server).await, seconds());
         assert!((theirs - ours - ahead).abs() < 60, "at {ours} the clock of the server shows {theirs}");
         // The server looks for sessions that are over in every tick.
         alone_while(&guard, &rival, tokio::time::sleep(TICK * 3)).await;
@@ -44,7 +45,15 @@ async fn a_wall_clock_that_is_set_costs_no_lock_no_place_and_no_time() {
     granted.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Since 1970.
+/// What time it is for the server, in seconds since 1970. A node tells when it was made.
+async fn seconds_of(server: &TestServer) -> i64 {
+    let client = server.admin().client().await;
+    let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (stat, _) = client.create("/clock-", b"", &node).await.expect("the server makes nodes");
+    stat.ctime / 1000
+}
+
+/// What time it is here.
 fn seconds() -> i64 {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("it is later than that");
     i64::try_from(now.as_secs()).expect("it is not as late as that")

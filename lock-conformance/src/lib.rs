@@ -35,7 +35,7 @@
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`shared_library()`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -76,6 +76,7 @@ mod self_test;
 mod server;
 mod server_process;
 mod server_program;
+mod shared_library;
 mod signals;
 mod stall_detector;
 mod suite;
@@ -114,6 +115,7 @@ pub use self::{
     server::{Control, Data, NOT_OURS, NOTHING_IS_EVICTED, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
+    shared_library::shared_library,
     test_env::TestEnv,
     test_server::TestServer,
     unique::unique,

@@ -31,6 +31,14 @@ impl ServerProgram {
         Self { image, ..Self::local(command) }
     }
 
+    /// The same program, started by another one with these words before its own: by `env`, for example, with variables.
+    #[must_use]
+    pub fn started_by<W: Into<String>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        let mut command: Vec<String> = words.into_iter().map(Into::into).collect();
+        command.append(&mut self.command);
+        Self { command, ..self }
+    }
+
     /// Whether servers are to run in containers: `LOCK_TEST_SERVERS=docker`.
     ///
     /// # Panics

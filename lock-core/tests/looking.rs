@@ -1,8 +1,8 @@
-//! How often a waiter looks, and which errors it asks about again, on simulated time.
+//! How often a waiter looks, what it tells of that, and which errors it asks about again, on simulated time.
 
 mod support;
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Outage};
+use lock_core::{AcquireOptions, AcquireProgress, DistributedLock, Error, Outage};
 use support::{Client, Fault, Sim, Verb, ms, s, sleep};
 
 fn ttl(secs: u64) -> AcquireOptions {
@@ -113,4 +113,34 @@ async fn a_wait_of_zero_is_one_question_and_any_other_stands_in_the_queue() {
     sleep(ms(1)).await;
     held.release().await.unwrap();
     lock.acquire_with(&ttl(30).wait(s(0))).await.unwrap().release().await.unwrap();
+}
+
+/// The looks of a waiter fail for longer than its lease lasts, and somebody else has come meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_lost_and_taken_again_is_told_as_another_one() {
+    let sim = Sim::new();
+    let (holder, waiter, next) = (sim.client(), sim.client(), sim.client());
+    let held = holder.locks.mutex("a").unwrap().acquire_with(&ttl(600)).await.unwrap();
+    let progress = AcquireProgress::new();
+    let (lock, told) = (waiter.locks.mutex("a").unwrap(), progress.clone());
+    let waiting = tokio::spawn(async move { lock.acquire_observed(&ttl(6), &told).await });
+    sleep(ms(1)).await;
+    let first = progress.entry();
+    assert_eq!((first, progress.ahead()), (sim.rows("a").await[1].entry, Some(1)));
+    let lock = next.locks.mutex("a").unwrap();
+    let next = tokio::spawn(async move { lock.acquire_with(&ttl(600)).await });
+    sleep(ms(1)).await;
+
+    waiter.wire.always(Verb::Enter, Some(Fault::Refused));
+    sleep(s(10)).await;
+    assert_eq!((progress.entry(), progress.ahead()), (first, Some(1)), "the last look is what is known");
+    waiter.wire.always(Verb::Enter, None);
+    sleep(s(10)).await;
+    assert_ne!(progress.entry(), first);
+    assert_eq!((progress.entry(), progress.ahead()), (sim.rows("a").await[2].entry, Some(2)));
+
+    held.release().await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(progress.entry(), Some(guard.entry_id()));
 }

@@ -7,6 +7,7 @@
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
 //! | a proxy in front of one, with the same feature | `proxy` |
+//! | a wall clock of their own that a test sets, with the same feature | `ServerClock` |
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server in code that is not async | [`block_on()`] |
 //! | asking a server about itself | [`ask()`], [`http_get`] |
@@ -32,6 +33,8 @@ mod proxy;
 pub mod redis;
 #[cfg(feature = "processes")]
 mod redis_server;
+#[cfg(feature = "processes")]
+mod server_clock;
 mod setup;
 mod variable;
 pub mod zookeeper;
@@ -44,5 +47,6 @@ pub use self::{
 };
 #[cfg(feature = "processes")]
 pub use self::{
-    etcd_server::EtcdServer, proxy::proxy, redis_server::RedisServer, zookeeper_server::ZooKeeperServer,
+    etcd_server::EtcdServer, proxy::proxy, redis_server::RedisServer, server_clock::ServerClock,
+    zookeeper_server::ZooKeeperServer,
 };

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use lock_conformance::{Port, TestServer};
 use tokio::time::timeout;
 
-use crate::{ask::ask, java, zookeeper};
+use crate::{ServerClock, ask::ask, java, zookeeper};
 
 /// A server on a port of its own, with a directory of its own. Dropping it ends it.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub struct ZooKeeperServer {
     port: Port,
     settings: Vec<String>,
     arguments: Vec<String>,
+    clock: Option<ServerClock>,
 }
 
 impl ZooKeeperServer {
@@ -28,7 +29,7 @@ impl ZooKeeperServer {
         let data = process.directory().join("data");
         fs::create_dir(&data).expect("a directory for the data of the server can be made");
         let settings = zookeeper::settings(&data, port.number(), tick);
-        Self { process, port, settings, arguments: Vec::new() }
+        Self { process, port, settings, arguments: Vec::new(), clock: None }
     }
 
     /// Starts a server with these additional settings and Java arguments, and returns when it serves.
@@ -57,6 +58,11 @@ impl ZooKeeperServer {
         self.arguments.extend(arguments.into_iter().map(Into::into));
     }
 
+    /// Gives it this wall clock, whenever it is started.
+    pub fn with_clock(&mut self, clock: &ServerClock) {
+        self.clock = Some(clock.clone());
+    }
+
     /// Starts it, without waiting until it serves. If it still runs, it is killed first.
     ///
     /// # Panics
@@ -66,7 +72,8 @@ impl ZooKeeperServer {
         fs::write(&file, self.settings.join("\n") + "\n").expect("a directory of our own can be written to");
         let mut arguments = self.arguments.clone();
         arguments.extend([zookeeper::MAIN.to_owned(), file.display().to_string()]);
-        self.process.launch(&java::server(), &arguments);
+        let program = self.clock.iter().fold(java::server(), |program, clock| clock.governs(program));
+        self.process.launch(&program, &arguments);
     }
 
     /// Returns when the probe `look` succeeds. Returns `false` if another process has its port.

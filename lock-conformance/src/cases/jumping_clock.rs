@@ -1,10 +1,12 @@
 //! A process in which the wall clock jumps, so that code which relies on it fails.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     time::{Duration, Instant, SystemTime},
 };
+
+use crate::shared_library;
 
 /// Set in the process where the wall clock jumps.
 const VARIABLE: &str = "DISTLOCK_WALL_CLOCK_JUMPS";
@@ -59,16 +61,7 @@ impl Library {
     fn build() -> Self {
         let folder = std::env::temp_dir().join(format!("distlock-jumping-clock-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary folder can be created");
-        let (source, library) = (folder.join("jumping_clock.c"), folder.join("jumping_clock.so"));
-        std::fs::write(&source, SHIM).expect("a temporary file can be written");
-        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let built = Command::new(&compiler)
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([Path::new(&library), Path::new(&source)])
-            .output();
-        let built = built.unwrap_or_else(|error| panic!("`{compiler}` is needed for this case: {error}"));
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        Self(library)
+        Self(shared_library(&folder, "jumping_clock", SHIM))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Clients, runtimes, threads and forks.
 
+mod crowd;
 pub(super) mod forks;
 
 use std::{
@@ -12,7 +13,10 @@ use std::{
 use lock_core::DistributedLock;
 use tokio::runtime;
 
-use self::forks::a_fork_holds_no_lock_of_its_parent_and_costs_it_none;
+use self::{
+    crowd::many_runtimes_take_locks_at_the_same_time,
+    forks::a_fork_holds_no_lock_of_its_parent_and_costs_it_none,
+};
 use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
 use crate::{CaseTest, TestEnv, audit::soon};
 
@@ -24,6 +28,7 @@ macro_rules! process_cases {
         $crate::__cases! { [$($to)*] process {
             a_client_serves_one_runtime_after_the_other ["K03"]
             a_blocked_runtime_stalls_no_other ["K03"]
+            many_runtimes_take_locks_at_the_same_time ["K03"]
             a_lock_is_taken_and_released_without_a_runtime ["K03"]
             a_fork_holds_no_lock_of_its_parent_and_costs_it_none ["PR35"]
         } }

@@ -294,7 +294,7 @@ async fn a_lost_connection_leaves_every_verb_of_a_batch_in_doubt() {
     let asked = ask_all(&client, &entries);
     let kill = async {
         tokio::time::sleep(ms(50)).await;
-        server.restart_empty();
+        server.restart();
     };
     let (answers, ()) = tokio::join!(asked, kill);
     assert_eq!(kinds(&answers), vec![Some(&Kind::Unreachable); 96]);

@@ -8,7 +8,7 @@ use lock_core::{
     FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 use lock_redis::{Redis, RedisConfig};
-use lock_test_servers::{RedisServer, block_on};
+use lock_test_servers::{RedisServer, ServerClock, block_on};
 use redis::{FromRedisValue, RedisResult};
 
 /// A server on a free port, without persistence. Dropping it kills it.
@@ -24,8 +24,22 @@ impl Server {
         Self(block_on(RedisServer::start(arguments)))
     }
 
-    /// Kills the server, and starts it again on the same port, empty.
-    pub(crate) fn restart_empty(&self) {
+    /// With a wall clock that the test sets.
+    pub(crate) fn on_clock(clock: &ServerClock) -> Self {
+        Self(block_on(async {
+            loop {
+                let mut server = RedisServer::new(&[]);
+                server.with_clock(clock);
+                server.launch();
+                if server.answers().await {
+                    break server;
+                }
+            }
+        }))
+    }
+
+    /// Kills the server, and starts it again on the same port: empty, unless it writes its data to a file.
+    pub(crate) fn restart(&self) {
         block_on(self.0.restart());
     }
 

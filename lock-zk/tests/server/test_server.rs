@@ -56,7 +56,12 @@ impl TestServer {
 
     /// A server that this test may do anything to. Dropping it ends the server.
     pub(crate) async fn own() -> Self {
-        Self::on(Arc::new(ZkServer::start(|_| {}).await), false)
+        Self::own_with(|_| {}).await
+    }
+
+    /// The same with these settings.
+    pub(crate) async fn own_with(settings: impl Fn(&mut ZkServer)) -> Self {
+        Self::on(Arc::new(ZkServer::start(settings).await), false)
     }
 
     /// A node on a server that others use, too.

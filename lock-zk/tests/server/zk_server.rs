@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use lock_conformance::TestServer;
-use lock_test_servers::ZooKeeperServer;
+use lock_test_servers::{ServerClock, ZooKeeperServer};
 
 use super::{Admin, Containers};
 
@@ -47,6 +47,11 @@ impl ZkServer {
         if containers == Containers::Kept {
             self.0.with_arguments(["-Dznode.container.checkIntervalMs=3600000"]);
         }
+    }
+
+    /// Gives it this wall clock.
+    pub(crate) fn with_clock(&mut self, clock: &ServerClock) {
+        self.0.with_clock(clock);
     }
 
     /// Where it listens for clients: `host:port`.

@@ -20,6 +20,7 @@ mod queue_reads;
 mod reconnects;
 #[path = "../server/mod.rs"]
 mod server;
+mod server_clock;
 mod session_end;
 mod session_limits;
 #[cfg(feature = "tls")]

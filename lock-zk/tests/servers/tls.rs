@@ -7,8 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Authority, Impostor, Links, Newcomers, Port, SLACK, audit::within, unique};
-use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage};
+use lock_conformance::{
+    Authority, Data, Impostor, Links, Newcomers, Port, SLACK, ServerControl,
+    audit::{eventually, safety, within},
+    unique, volume,
+};
+use lock_core::{
+    Backend, BackendError, BackendErrorKind, DistributedLock, Guard, Keeper, LostReason, Outage,
+};
 use lock_test_servers::proxy;
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use tokio::sync::OnceCell;
@@ -37,33 +43,50 @@ impl Secured {
         let (member, port) = SHARED.get_or_init(Self::launch).await;
         let server = TestServer::at(Arc::clone(member));
         let secured = Self { server, port: port.number(), files: member.process().directory().to_owned() };
-        // Java's first handshake takes long: on a busy machine, longer than a client waits for an answer.
-        let warm = async { while secured.connect().await.is_err() {} };
-        within("the first connection", SLACK * 4, warm).await;
+        secured.warm().await;
         secured
+    }
+
+    /// With a server of its own, whose certificate is of this authority. Its port is given with it, which it needs for as long.
+    async fn own(files: &Path, ours: &Authority) -> (Self, Port) {
+        let port = Port::reserve();
+        let server = TestServer::own_with(|member| member.with(Self::settings(files, &port, ours))).await;
+        let secured = Self { server, port: port.number(), files: files.to_owned() };
+        secured.warm().await;
+        (secured, port)
+    }
+
+    /// Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
+    async fn warm(&self) {
+        let warm = async { while self.connect().await.is_err() {} };
+        within("the first connection", SLACK * 4, warm).await;
+    }
+
+    /// Starts its server once more, with another certificate.
+    async fn restart_with(&self, authority: &Authority) {
+        self.server.kill().await.unwrap();
+        Self::certify(&self.files, authority);
+        self.server.start(Data::Kept).await.unwrap();
     }
 
     async fn launch() -> (Arc<ZkServer>, Port) {
         let port = Port::reserve();
         let member = ZkServer::start(|member| {
-            member.with(Self::settings(member.process().directory(), &port));
+            member.with(Self::settings(member.process().directory(), &port, &Authority::new("ours")));
         });
         (Arc::new(member.await), port)
     }
 
-    /// Makes the files, and returns the server's settings for them.
-    fn settings(folder: &Path, port: &Port) -> [String; 8] {
-        let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
+    /// Makes the files, and says what the server needs to know of them.
+    fn settings(folder: &Path, port: &Port, ours: &Authority) -> [String; 8] {
+        let other = Authority::new("somebody else's");
         ours.write(folder, "ca.pem");
         other.write(folder, "other-ca.pem");
-        for (who, authority) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
+        for (who, authority) in [("client", ours), ("stranger", &other)] {
             authority.issue(&["localhost"]).write(folder, who);
         }
         ours.issue_expired(&["localhost"]).write(folder, "late");
-        // The server needs both in one file.
-        let both =
-            ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
-        fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
+        Self::certify(folder, ours);
         [
             format!("secureClientPort={port}"),
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
@@ -75,6 +98,14 @@ impl Secured {
             // The certificate of clients, which connect from any address.
             "ssl.hostnameVerification=false".to_owned(),
         ]
+    }
+
+    /// Makes a certificate for the server, which wants it in one file with its key.
+    fn certify(folder: &Path, authority: &Authority) {
+        authority.issue(&["localhost"]).write(folder, "server");
+        let both =
+            ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
     }
 
     async fn connect(&self) -> Result<ZooKeeper, ConnectError> {
@@ -155,6 +186,47 @@ async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     };
     let granted = within("a renewal, and a grant", Duration::from_secs(4), back).await;
     for guard in [guard, granted] {
+        guard.release().await.unwrap().confirmed().unwrap();
+    }
+}
+
+async fn extended(guard: &Guard) {
+    eventually("an extension", SLACK, || async { guard.extend().await.is_ok() }).await;
+}
+
+/// For one of another authority, while clients are connected: some trust both, and some have not heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted() {
+    let (ours, next, files) = (Authority::new("ours"), Authority::new("next"), tempfile::tempdir().unwrap());
+    let (secured, _port) = Secured::own(files.path(), &ours).await;
+    next.write(files.path(), "next-ca.pem");
+    let both = ["ca.pem", "next-ca.pem"].map(|file| fs::read_to_string(secured.file(file)).unwrap());
+    fs::write(secured.file("both-ca.pem"), both.concat()).unwrap();
+    let [old, new] =
+        ["ca.pem", "both-ca.pem"].map(|ca| client(&secured.url("localhost", ca, Some("client"))));
+    // It outlives a restart of the server.
+    let lasting = options().ttl(Duration::from_secs(30)).outage(Outage::Wait);
+    let kept = take(&new, "kept", &lasting).await;
+    // A restart takes long.
+    if volume(false, true) {
+        let theirs = take(&old, "theirs", &lasting).await;
+        secured.restart_with(&ours).await;
+        extended(&kept).await;
+        extended(&theirs).await;
+        theirs.release().await.unwrap().confirmed().unwrap();
+    }
+    let lost = take(&old, "lost", &lasting.ttl(Duration::from_secs(3))).await;
+    secured.restart_with(&next).await;
+    extended(&kept).await;
+    eventually("a refusal", SLACK, || async {
+        *kind(&old.mutex(NAME).acquire().await.unwrap_err()) == BackendErrorKind::Denied
+    })
+    .await;
+    let reason = within("the loss", lost.ttl() + SLACK, lost.lost()).await;
+    assert_eq!(reason, LostReason::Expired);
+    let granted = within("the next grant", lost.ttl() + SLACK, new.mutex("lost").acquire()).await.unwrap();
+    safety(!lost.is_held(), "granted to others while it is held");
+    for guard in [kept, granted] {
         guard.release().await.unwrap().confirmed().unwrap();
     }
 }

@@ -8,6 +8,7 @@ pub(super) mod connects;
 mod hints;
 mod late;
 mod lost;
+mod one_way;
 mod proxied;
 mod silent;
 mod slow;
@@ -36,6 +37,7 @@ use self::{
         an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing,
         an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry,
     },
+    one_way::a_partition_in_one_direction_ends_a_lock_in_time_and_no_wait,
     silent::{
         a_connection_that_dies_in_silence_costs_no_lock, every_call_ends_in_time_while_nothing_comes_through,
         waiters_go_on_when_the_network_is_back,
@@ -74,6 +76,7 @@ macro_rules! wire_cases {
             every_call_ends_in_time_while_nothing_comes_through ["T07"]
             a_connection_that_dies_in_silence_costs_no_lock ["T07"]
             waiters_go_on_when_the_network_is_back ["T07"]
+            a_partition_in_one_direction_ends_a_lock_in_time_and_no_wait ["T07"]
             a_reply_cut_at_any_byte_is_asked_for_again ["T08"]
             a_request_cut_at_any_byte_is_sent_again ["T08"]
             a_waiter_keeps_its_place_when_its_connections_are_reset ["T08"]

@@ -1,4 +1,4 @@
-//! `scripts/lint-workflows --own` finds what is wrong with a workflow, and nothing in ours.
+//! The workflows: `scripts/lint-workflows --own` finds what is wrong with one, and nothing in ours; a red night keeps a release back.
 
 use std::{
     fs,
@@ -51,6 +51,21 @@ fn each_fault_of_a_workflow_is_found_and_named() {
     }
 }
 
+#[test]
+fn a_part_of_the_night_that_is_red_keeps_a_release_from_being_made() {
+    let nightly = fs::read_to_string(root().join(".github/workflows/nightly.yml")).unwrap();
+    let (parts, release) = nightly.split_once("\n  release:\n").expect("there is a job for releases");
+    assert!(parts.contains("\n  part:\n") && release.contains("\n    needs: [part]\n"), "{nightly}");
+    assert!(release.contains("scripts/release\n") && !release.contains("always()"), "{nightly}");
+    // Each part is one of the script, and none is left out.
+    let script = fs::read_to_string(root().join("scripts/nightly")).unwrap();
+    let between = |text: &str, begin: &str, end: &str| {
+        let (_, text) = text.split_once(begin).unwrap();
+        text.split_once(end).unwrap().0.replace(',', "")
+    };
+    assert_eq!(between(parts, "part: [", "]"), between(&script, "PARTS=(", ")"));
+}
+
 fn lint(folder: &Path) -> Output {
     let mut script = Command::new("bash");
     script.arg(folder.join("scripts/lint-workflows")).arg("--own");
@@ -60,9 +75,8 @@ fn lint(folder: &Path) -> Output {
 /// All that the script reads, in a folder of its own. Where files are kept in memory, nothing may be executed now and then.
 fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace");
     for name in READ {
-        copy_all(&root.join(name), &folder.path().join(name));
+        copy_all(&root().join(name), &folder.path().join(name));
     }
     folder
 }
@@ -78,4 +92,8 @@ fn copy_all(from: &Path, to: &Path) {
     } else {
         fs::copy(from, to).unwrap();
     }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace")
 }

@@ -15,7 +15,7 @@ use crate::{ServerProgram, signals, unique};
 /// The last line that it reads names the directory that it then removes. A signal to the whole process group, such as Ctrl-C, does not end
 /// the watchdog: it stays to clean up after the others.
 const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
-while read -r line; do directory=$line; done; kill -9 $! 2>/dev/null; wait $!; ${directory:+rm -rf "$directory"}"#;
+while read -r line; do directory=$line; done; { kill -9 $!; wait $!; } 2>/dev/null; ${directory:+rm -rf "$directory"}"#;
 
 /// The same for a container. It is created before anything runs in it, so removing it always finds it. The process id is that of Docker's
 /// client, which ends with the container.

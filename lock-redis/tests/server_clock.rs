@@ -10,7 +10,7 @@ use std::{
 use common::Server;
 use futures_util::future::join;
 use lock_conformance::{
-    Client, Faulty, Layered, SLACK, Verb,
+    Client, Layered, SLACK, ScriptedFaults, Verb,
     audit::{await_queue, eventually, soon},
 };
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, HoldState, Keeper, LostReason, QueueRow};
@@ -28,12 +28,12 @@ const TTL: Duration = Duration::from_secs(6);
 /// A client, with what it asks.
 struct Party {
     client: Client,
-    asked: Faulty,
+    asked: ScriptedFaults,
 }
 
 impl Party {
     fn new(server: &Server) -> Self {
-        let (keeper, asked) = (Keeper::start().unwrap(), Faulty::default());
+        let (keeper, asked) = (Keeper::start().unwrap(), ScriptedFaults::default());
         let config: RedisConfig = server.url().parse().unwrap();
         let store = Arc::new(Redis::new(config, &keeper).unwrap());
         let store = Arc::new(Layered::new(store, Arc::new(asked.clone())));

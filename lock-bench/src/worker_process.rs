@@ -4,12 +4,13 @@ use std::{env, time::Duration};
 
 use lock_core::{AcquireOptions, DistributedLock, Guard};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
+    io::{AsyncBufReadExt, BufReader, Lines, Stdin},
     process,
     time::sleep,
 };
 
 use crate::{
+    compare::say,
     error::Result,
     line_process::LineProcess,
     store::Store,
@@ -59,25 +60,24 @@ impl WorkerProcess {
 /// Runs in the process: handles commands until its input ends.
 pub(crate) async fn serve(mut worker: Worker) -> Result<()> {
     let mut commands: Lines<BufReader<Stdin>> = BufReader::new(tokio::io::stdin()).lines();
-    let mut output = tokio::io::stdout();
     while let Some(line) = commands.next_line().await? {
         match serde_json::from_str(&line)? {
             Command::Hold { name, ttl } => {
                 let options = AcquireOptions::new().ttl(ttl);
                 let guard = worker.locks().mutex(&name)?.acquire_with(&options).await?;
                 tokio::select! {
-                    lost = report_renewals(&guard, &mut output) => lost?,
+                    lost = report_renewals(&guard) => lost?,
                     _ = commands.next_line() => return Ok(()),
                 }
             }
-            command => write_reply(&mut output, &worker.handle(command).await).await?,
+            command => say(&worker.handle(command).await).await?,
         }
     }
     Ok(())
 }
 
 /// Replies with the deadline of the lease, each time that a renewal moved it.
-async fn report_renewals(guard: &Guard, output: &mut Stdout) -> Result<()> {
+async fn report_renewals(guard: &Guard) -> Result<()> {
     // The clock is not read in the same moment as what is left of the lease.
     const READING_ERROR: Duration = Duration::from_millis(50);
     let mut known = Timestamp(0);
@@ -85,15 +85,9 @@ async fn report_renewals(guard: &Guard, output: &mut Stdout) -> Result<()> {
         let deadline = Timestamp::now().plus(guard.remaining());
         if deadline.since(known) > READING_ERROR {
             known = deadline;
-            write_reply(output, &Reply::Renewed(deadline)).await?;
+            say(&Reply::Renewed(deadline)).await?;
         }
         sleep(Duration::from_millis(2)).await;
     }
-    write_reply(output, &Reply::Failed("the lock was lost".to_owned())).await
-}
-
-async fn write_reply(output: &mut Stdout, reply: &Reply) -> Result<()> {
-    let line = serde_json::to_string(reply)? + "\n";
-    output.write_all(line.as_bytes()).await?;
-    Ok(output.flush().await?)
+    say(&Reply::Failed("the lock was lost".to_owned())).await
 }

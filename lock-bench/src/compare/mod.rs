@@ -52,6 +52,7 @@ mod turn;
 
 pub(crate) use self::{
     args::{CompareArgs, DriverArgs},
+    driver::say,
     own_driver::drive,
     runner::compare,
 };

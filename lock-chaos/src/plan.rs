@@ -41,7 +41,7 @@ impl Plan {
     }
 }
 
-/// Each fault that servers and networks of a store can have. Whom it befalls is drawn each time, unless it is the leader or all.
+/// Each fault that the servers and networks of a store can have. Its target is drawn each time, unless the target is the leader or all.
 fn server_faults(store: StoreKind) -> Vec<Fault> {
     use ServerFault::{Depose, Fill, Isolate, Kill, Pause};
     let (leader, member) = (Target::Leader, Target::Member(0));
@@ -89,7 +89,7 @@ impl Draw {
         }
     }
 
-    /// The same fault, for somebody who is drawn.
+    /// The same fault, with a target that is drawn.
     fn befalls(&self, fault: Fault) -> Fault {
         match fault {
             Fault::Server(fault, Target::Member(_)) => {

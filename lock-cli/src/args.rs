@@ -64,9 +64,10 @@ pub(crate) enum Task {
     /// Hold a lock while a command runs
     ///
     /// The command gets `DISTLOCK_NAME` and `DISTLOCK_TOKEN`, the standard input, the terminal and the signals; its exit code is
-    /// passed on. If the lock is lost, the command is stopped before the next holder can be admitted: SIGTERM, the grace,
-    /// SIGKILL to its process group. If distlock is killed, the command is killed too. A command that runs as another user cannot be
-    /// killed: use `sudo distlock run`, not `distlock run … sudo`.
+    /// passed on. If the lock is lost, the command is stopped: SIGTERM, the grace, SIGKILL to its process group. If no renewal succeeds
+    /// in time, or `--max-hold` is over, this is done before the next holder can be admitted. If the lock was taken away (`break`), or the
+    /// store has lost it, the next holder may work during the grace; `--grace 0s` leaves the command no time. If distlock is killed, the
+    /// command is killed too. A command that runs as another user cannot be killed: use `sudo distlock run`, not `distlock run … sudo`.
     #[command(after_help = exit::TABLE)]
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
@@ -82,7 +83,8 @@ pub(crate) enum Task {
     List(ListArgs),
     /// Take a lock away from its holders by force
     ///
-    /// A holder learns of it at once, but may work on for a moment. Only a resource that checks tokens is protected from that.
+    /// A holder is notified immediately, but may work on for a moment, and the command of `run` for its grace. Only a resource that checks
+    /// tokens is protected from that.
     Break(BreakArgs),
     /// Print when a waiter joins the queue of a lock, gets the lock, or leaves
     ///

@@ -1,6 +1,10 @@
 //! [`AcquireSpan`]: the span of one acquisition.
 
-use tracing::field::{Empty, display};
+use tracing::{
+    Span,
+    field::{Empty, display},
+    span::Entered,
+};
 
 use crate::{
     BootTime, Claim, EntryId, Error, Guard, Keeper, LockName,
@@ -8,9 +12,10 @@ use crate::{
     telemetry::{TARGET, millis},
 };
 
-/// The span of one acquisition. Its drop records the outcome and how long it took, whatever ended the acquisition.
+/// The span of one acquisition. Its drop records the outcome and how long it took, whatever ended the acquisition. Each call into the
+/// user's subscriber is isolated: if it panics, the trace is incomplete.
 pub(crate) struct AcquireSpan<'a> {
-    span: tracing::Span,
+    span: Span,
     keeper: &'a Keeper,
     started: BootTime,
     outcome: &'static str,
@@ -18,31 +23,37 @@ pub(crate) struct AcquireSpan<'a> {
 
 impl<'a> AcquireSpan<'a> {
     pub(crate) fn new(name: &LockName, claim: Claim, keeper: &'a Keeper, started: BootTime) -> Self {
-        let span = tracing::info_span!(
-            target: TARGET,
-            "acquire",
-            name = %name,
-            kind = %claim.kind(),
-            entry = Empty,
-            token = Empty,
-            outcome = Empty,
-            waited_ms = Empty,
-        );
+        let mut span = Span::none();
+        isolate(|| {
+            span = tracing::info_span!(
+                target: TARGET,
+                "acquire",
+                name = %name,
+                kind = %claim.kind(),
+                entry = Empty,
+                token = Empty,
+                outcome = Empty,
+                waited_ms = Empty,
+            );
+        });
         Self { span, keeper, started, outcome: "dropped" }
     }
 
-    pub(crate) fn span(&self) -> &tracing::Span {
-        &self.span
+    /// Makes this the current span of the thread, until the value is dropped.
+    pub(crate) fn enter(&self) -> EnteredSpan<'_> {
+        let mut entered = None;
+        isolate(|| entered = Some(self.span.enter()));
+        EnteredSpan(entered)
     }
 
     /// Records the entry of the acquisition in the store.
-    pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
+    pub(crate) fn entry(&self, entry: EntryId) {
         isolate(|| {
-            span.record("entry", display(entry));
+            self.span.record("entry", display(entry));
         });
     }
 
-    /// Sets the outcome: `refused` is that of a try that was not granted.
+    /// Sets the outcome. `refused` is the outcome of a try that was not granted.
     pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>, refused: &'static str) {
         self.outcome = match ended {
             Ok(Some(guard)) => {
@@ -66,5 +77,18 @@ impl Drop for AcquireSpan<'_> {
             self.span.record("outcome", display(self.outcome));
             self.span.record("waited_ms", waited_ms);
         });
+        // By itself, because a second panic while the first one unwinds would abort the process.
+        let span = std::mem::replace(&mut self.span, Span::none());
+        isolate(|| drop(span));
+    }
+}
+
+/// A span that is the current one of the thread, until this is dropped.
+pub(crate) struct EnteredSpan<'a>(Option<Entered<'a>>);
+
+impl Drop for EnteredSpan<'_> {
+    fn drop(&mut self) {
+        let entered = self.0.take();
+        isolate(|| drop(entered));
     }
 }

@@ -8,7 +8,6 @@
 use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt, future::poll_fn};
-use tracing::Instrument;
 
 use crate::{
     AcquireOptions, AcquireProgress, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints,
@@ -65,35 +64,41 @@ async fn begin(
     let trace = AcquireSpan::new(name, claim, &client.keeper, started);
     let ttl = waiting_ttl(client, options, mode);
     let pending = PendingEntry::new(client, name, claim, options, ttl);
-    let acquisition = Acquisition {
-        span: trace.span().clone(),
-        client,
-        options,
-        progress,
-        mode,
-        ttl,
-        give_up,
-        queued: false,
-        failures: 0,
-        looks: 0,
-        late_grants: 0,
-        seen: None,
-        listening: None,
+    let ended = {
+        let acquisition = Acquisition {
+            span: &trace,
+            client,
+            options,
+            progress,
+            mode,
+            ttl,
+            give_up,
+            queued: false,
+            failures: 0,
+            looks: 0,
+            late_grants: 0,
+            seen: None,
+            listening: None,
+        };
+        acquisition.tell_entry(&pending);
+        let mut work = pin!(acquisition.run(pending));
+        poll_fn(|cx| {
+            let over = || Err(Error::Closed { name: name.clone() });
+            // A future that was not polled for long sends nothing after the close.
+            if client.closing.is_closed() {
+                return Poll::Ready(over());
+            }
+            let polled = {
+                let _entered = trace.enter();
+                work.as_mut().poll(cx)
+            };
+            match polled {
+                Poll::Ready(answer) => Poll::Ready(answer),
+                Poll::Pending => closed.as_mut().poll(cx).map(|()| over()),
+            }
+        })
+        .await
     };
-    acquisition.tell_entry(&pending);
-    let mut work = pin!(acquisition.run(pending).instrument(trace.span().clone()));
-    let ended = poll_fn(|cx| {
-        let over = || Err(Error::Closed { name: name.clone() });
-        // A future that was not polled for long sends nothing after the close.
-        if client.closing.is_closed() {
-            return Poll::Ready(over());
-        }
-        match work.as_mut().poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer),
-            Poll::Pending => closed.as_mut().poll(cx).map(|()| over()),
-        }
-    })
-    .await;
     trace.end(&ended, refused);
     ended
 }
@@ -106,7 +111,7 @@ fn waiting_ttl(client: &Client, options: &AcquireOptions, mode: WaitMode) -> Dur
 
 /// One call of `acquire` or `try_acquire`, until it is granted or fails.
 struct Acquisition<'a> {
-    span: tracing::Span,
+    span: &'a AcquireSpan<'a>,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
     /// For people, if they are told.
@@ -209,7 +214,7 @@ impl Acquisition<'_> {
     /// Tells the trace and the progress which entry it is.
     fn tell_entry(&self, pending: &PendingEntry) {
         let entry = pending.entry().id;
-        AcquireSpan::entry(&self.span, entry);
+        self.span.entry(entry);
         if let Some(progress) = self.progress {
             progress.set_entry(entry);
         }

@@ -1,4 +1,4 @@
-//! Somebody's log subscriber that panics at every line: nobody loses a lock by that.
+//! A log subscriber that panics at every line and in every method of a span makes no client lose a lock.
 
 #[path = "support/panicking_log.rs"]
 mod panicking_log;
@@ -9,7 +9,7 @@ use lock_core::{Keeper, Locks, Memory, SystemEntropy};
 
 use self::panicking_log::PanickingLog;
 
-/// The only test of this program: a subscriber is that of a whole process.
+/// The only test of this program, because a log subscriber serves a whole process.
 #[test]
 fn a_log_subscriber_that_panics_costs_nobody_a_lock() {
     let log = PanickingLog::install();

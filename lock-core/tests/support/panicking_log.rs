@@ -1,7 +1,10 @@
-//! Somebody's log subscriber that panics at every line, for the tests of several stores.
+//! A log subscriber that panics at every line and in every method of a span, for the tests of several stores.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -16,24 +19,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The target of the lines of the engine.
 const ENGINE: &str = "distlock";
 
-/// Panics at what it is told of, and remembers the target of each line. Clones remember together.
-#[derive(Clone)]
-pub(crate) struct PanickingLog(Arc<Mutex<Vec<&'static str>>>);
+/// Panics in its methods, and remembers the target of each panic. Clones share the memory.
+#[derive(Clone, Default)]
+pub(crate) struct PanickingLog {
+    panics: Arc<Mutex<Vec<&'static str>>>,
+    /// The number of spans.
+    spans: Arc<AtomicU64>,
+}
 
 impl PanickingLog {
-    /// For the rest of the process.
+    /// Serves for the rest of the process.
     pub(crate) fn install() -> Self {
-        let log = Self(Arc::default());
+        let log = Self::default();
         tracing::subscriber::set_global_default(log.clone()).unwrap();
         log
     }
 
-    /// How often it has panicked at lines whose target begins so.
+    /// How often it has panicked at a target that begins with this.
     pub(crate) fn panics_at(&self, target: &str) -> usize {
-        self.0.lock().iter().filter(|told| told.starts_with(target)).count()
+        self.panics.lock().iter().filter(|at| at.starts_with(target)).count()
     }
 
-    /// By a loss, a release, a guard that is dropped and cleaned up for, and a hand-over: all of them are told.
+    /// Checks that locks work: a loss, a release, the clean-up after a dropped guard, and a hand-off. Each of them is logged.
     pub(crate) fn costs_nobody_a_lock(&self, locks: &Locks) {
         let take = |name: &str, options: &AcquireOptions| {
             block_on(locks.mutex(name).unwrap().acquire_with(options)).unwrap()
@@ -63,8 +70,15 @@ impl PanickingLog {
     }
 
     fn panic(&self, target: &'static str) {
-        self.0.lock().push(target);
+        self.panics.lock().push(target);
         std::panic::resume_unwind(Box::new("an ordered panic of a subscriber"));
+    }
+
+    /// Every fourth span panics in this method: one that has panicked is not called again.
+    fn panic_in_turn(&self, id: &span::Id, turn: u64) {
+        if id.into_u64() % 4 == turn {
+            self.panic(ENGINE);
+        }
     }
 }
 
@@ -76,11 +90,13 @@ impl Subscriber for PanickingLog {
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
+        let id = span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1);
+        self.panic_in_turn(&id, 1);
+        id
     }
 
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {
-        // Nobody else has spans.
+        // Only the engine has spans.
         self.panic(ENGINE);
     }
 
@@ -90,12 +106,21 @@ impl Subscriber for PanickingLog {
         self.panic(event.metadata().target());
     }
 
-    fn enter(&self, _: &span::Id) {}
+    fn enter(&self, id: &span::Id) {
+        self.panic_in_turn(id, 2);
+    }
 
-    fn exit(&self, _: &span::Id) {}
+    fn exit(&self, id: &span::Id) {
+        self.panic_in_turn(id, 3);
+    }
+
+    fn try_close(&self, _: span::Id) -> bool {
+        self.panic(ENGINE);
+        true
+    }
 }
 
-/// Waits until something is so.
+/// Waits until the condition is met.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -104,11 +129,11 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a lease grows, which it does by a renewal and by nothing else.
+/// Waits until a lease grows, which only a renewal does.
 fn renewed(guard: &Guard) {
     let mut last = guard.remaining();
     eventually("a renewal", || {
-        assert!(guard.is_held(), "lost by a log: {:?}", guard.state());
+        assert!(guard.is_held(), "lost because of a log: {:?}", guard.state());
         std::mem::replace(&mut last, guard.remaining()) < last
     });
 }

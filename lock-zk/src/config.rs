@@ -180,11 +180,10 @@ impl ZkConfig {
         self.endpoints[endpoint].address(PORT)
     }
 
-    /// One or all of the endpoints, in the format of the ZooKeeper client.
-    pub(crate) fn connect_string(&self, endpoint: Option<usize>) -> String {
+    /// One of the endpoints, in the format of the ZooKeeper client.
+    pub(crate) fn connect_string(&self, endpoint: usize) -> String {
         let scheme = if self.server.tls { "tcp+tls://" } else { "tcp://" };
-        let servers = endpoint.map_or_else(|| self.servers(), |endpoint| self.address(endpoint));
-        scheme.to_owned() + &servers.replace(',', &format!(",{scheme}"))
+        scheme.to_owned() + &self.address(endpoint)
     }
 
     /// All endpoints, for messages.

@@ -113,7 +113,7 @@ impl Ensemble {
         until: BootTime,
     ) -> Result<Arc<ReconnectingClient>, Failure> {
         let connector = self.connector(session_timeout, self.answer_limit(session_timeout));
-        let client = self.connect(connector, Some(endpoint), until).await?;
+        let client = self.connect(connector, endpoint, until).await?;
         self.limits.record(endpoint, session_timeout, client.session_timeout());
         Ok(client)
     }
@@ -144,14 +144,18 @@ impl Ensemble {
             self.connector(session_timeout, self.answer_limit(session_timeout)).with_session(session);
         let connected = async {
             let until = self.keeper.now() + self.answer_limit(session_timeout);
-            self.connect(connector, Some(endpoint), until).await
+            self.connect(connector, endpoint, until).await
         };
         let client = self.breaker.attempt(&self.keeper, connected).await?;
         self.limits.record(endpoint, session_timeout, client.session_timeout());
         Ok(client)
     }
 
-    /// The same for a session that is to be closed, at any server, each of which has a moment to answer.
+    /// The same for a session that is to be closed, at a server that has just answered. This has to be polled on a runtime with I/O.
+    ///
+    /// ### To ensure correctness
+    /// Each attempt extends the session, whether or not its answer arrives (PR28). While only answers are lost, repeated attempts would keep
+    /// the session and its entries alive. So servers are asked first, without naming the session.
     pub(crate) async fn attach_to_close(
         &self,
         session_timeout: Duration,
@@ -159,7 +163,12 @@ impl Ensemble {
     ) -> Result<Arc<ReconnectingClient>, Failure> {
         let connector =
             self.connector(session_timeout, self.answer_limit(session_timeout)).with_session(session);
-        let connected = async { self.connect(connector, None, self.connect_deadline()).await };
+        let connected = async {
+            let (all, suits) = (self.in_any_order(), |status: &str| !status.contains(NOT_SERVING));
+            let answering = self.first_to_answer(session_timeout, &all, suits).await;
+            let endpoint = answering.ok_or_else(|| self.unreachable())?;
+            self.connect(connector, endpoint, self.connect_deadline()).await
+        };
         self.breaker.attempt(&self.keeper, connected).await
     }
 
@@ -170,12 +179,22 @@ impl Ensemble {
             // There is nothing to choose.
             return None;
         }
+        // A server that is configured not to report it says so.
+        let serves = |status: &str| !status.is_empty() && !status.contains(NOT_SERVING);
+        self.first_to_answer(session_timeout, endpoints, serves).await
+    }
+
+    /// The server that is the first to answer with a status that suits, within the time limit for an answer.
+    async fn first_to_answer(
+        &self,
+        session_timeout: Duration,
+        endpoints: &[usize],
+        suits: fn(&str) -> bool,
+    ) -> Option<usize> {
         let questions = endpoints.iter().map(|&endpoint| {
             async move {
                 let status = self.server_status(endpoint).await?;
-                // A server that is configured not to report it says so.
-                let serves = !status.is_empty() && !status.contains(NOT_SERVING);
-                serves.then_some(endpoint).ok_or(io::Error::other("it does not serve"))
+                suits(&status).then_some(endpoint).ok_or_else(|| io::Error::other("its status does not suit"))
             }
             .boxed()
         });
@@ -230,12 +249,12 @@ impl Ensemble {
     async fn connect(
         &self,
         connector: Connector,
-        endpoint: Option<usize>,
+        endpoint: usize,
         until: BootTime,
     ) -> Result<Arc<ReconnectingClient>, Failure> {
         let (config, limit) = (&self.config, until.since(self.keeper.now()));
-        let hosts = config.connect_string(endpoint);
-        let connected = self.keeper.timeout_at(until, ReconnectingClient::connect(connector, &hosts)).await;
+        let host = config.connect_string(endpoint);
+        let connected = self.keeper.timeout_at(until, ReconnectingClient::connect(connector, &host)).await;
         match connected {
             Some(Ok(client)) => Ok(client),
             Some(Err(Error::NoHosts | Error::Timeout)) => Err(self.unreachable()),

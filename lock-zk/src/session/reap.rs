@@ -78,7 +78,7 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     Ok(over)
 }
 
-/// Closes a session from another connection. Returns whether the ensemble says that it had ended already. Needs a runtime.
+/// Closes a session from another connection. Returns whether the ensemble says that it had ended already. Needs a runtime with I/O.
 async fn close(ensemble: &Ensemble, session: &Session) -> Result<bool, Failure> {
     match ensemble.attach_to_close(session.granted(), session.info.clone()).await {
         // Dropping the client closes the session.

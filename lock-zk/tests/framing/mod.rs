@@ -11,13 +11,22 @@ pub(crate) struct Packets {
     /// The first packets open the session, and have no number.
     greeted: bool,
     welcomed: bool,
+    /// Whether the connection carries one question in four letters, and its answer, instead of a session.
+    status: bool,
 }
+
+/// Asks a server for its status. It answers in text, and closes the connection.
+const STATUS: &[u8] = b"srvr";
 
 /// The number of notifications.
 const WATCHED: i32 = -1;
 
 impl Frames for Packets {
     fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>> {
+        if !self.greeted && sent.starts_with(STATUS) {
+            (self.greeted, self.status) = (true, true);
+            return Ok(Some(Frame { len: STATUS.len(), what: Request::Ask("status".to_owned()) }));
+        }
         let Some((len, packet)) = packet(sent)? else { return Ok(None) };
         let name = if std::mem::replace(&mut self.greeted, true) {
             operation(number(packet, 4)?).to_owned()
@@ -28,6 +37,9 @@ impl Frames for Packets {
     }
 
     fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
+        if self.status {
+            return Ok((!sent.is_empty()).then(|| Frame { len: sent.len(), what: Answer::Part }));
+        }
         let Some((len, packet)) = packet(sent)? else { return Ok(None) };
         let is_word = std::mem::replace(&mut self.welcomed, true) && number(packet, 0)? == WATCHED;
         Ok(Some(Frame { len, what: if is_word { Answer::Hint } else { Answer::End } }))
@@ -91,6 +103,13 @@ mod tests {
         let mut frames = Packets::default();
         let names = ["connect", "create", "ping", "list"].map(|name| Request::Ask(name.to_owned()));
         assert_eq!(cut(&sent.concat(), |sent| frames.request(sent)), names);
+    }
+
+    #[test]
+    fn a_question_for_the_status_is_answered_in_text() {
+        let mut frames = Packets::default();
+        assert_eq!(cut(STATUS, |sent| frames.request(sent)), [Request::Ask("status".to_owned())]);
+        assert_eq!(cut(b"Mode", |sent| frames.answer(sent)), [Answer::Part; 4]);
     }
 
     #[test]

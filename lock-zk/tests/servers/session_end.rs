@@ -1,9 +1,12 @@
-//! The cost of closing a session with many entries.
+//! What the end of a session costs, and that it ends in time.
 
 use std::{sync::Arc, time::Duration};
 
-use lock_conformance::{Links, SLACK, audit::eventually};
-use lock_core::{BackendErrorKind, Claim, Creates, Error, Standing, Step, WaitMode};
+use lock_conformance::{
+    Flow, Links, SLACK, Way,
+    audit::{eventually, within},
+};
+use lock_core::{BackendErrorKind, Claim, Creates, DistributedLock, Error, Standing, Step, WaitMode};
 
 use crate::{
     common::{client, options, soon, take},
@@ -75,6 +78,31 @@ async fn the_end_of_a_session_in_a_black_hole_takes_few_connections() {
     }
     eventually("an end of all that stood under it", SLACK, || async { server.admin().queues().await == 0 })
         .await;
+}
+
+/// Attaching to a session extends it (PR28), whether or not the answer arrives. So while no server answers, nothing attaches to a session
+/// that is to be closed, and its entries end with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_lock_is_free_in_time_while_only_answers_are_lost() {
+    const TTL: Duration = Duration::from_secs(4);
+    let server = start().await;
+    // Many attempts to close the session fit into its timeout.
+    let here = client(&format!("{}&command_timeout=1s&connect_timeout=1s", server.url()));
+    let other = client(&server.direct_url());
+    let guard = take(&here, "job", &options().ttl(TTL)).await;
+    // On new connections, too.
+    server.proxy().order(Links::All, Way::Replies, &Flow::Lose);
+    soon("the loss", guard.lost()).await;
+    let opened = server.proxy().opened();
+    // Attempts to continue the session have extended it until the loss.
+    let next = other.mutex("job");
+    let next = within("the next grant", guard.ttl() * 2 + SLACK, next.acquire()).await.unwrap();
+    assert!(server.proxy().opened() > opened, "nothing tried to close the session");
+    server.proxy().heal();
+    server.proxy().reset(Links::All);
+    assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
+    assert!(here.locks.close(SLACK).await.is_ok());
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// A cleanup may run anywhere: a thread without a runtime has nothing to drive a connection.

@@ -35,7 +35,7 @@
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`shared_library()`], [`ScriptedFaults`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
+//! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`shared_library()`], [`ScriptedFaults`], [`LogText`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -62,6 +62,7 @@ mod hints;
 mod impostor;
 mod layer;
 mod leak_check;
+mod log_text;
 mod output;
 pub mod polls;
 mod port;
@@ -103,6 +104,7 @@ pub use self::{
     harness::{Declared, Harness, MakeBug},
     hints::{HintsOnly, NoHints},
     layer::{Layer, Layered, Sound},
+    log_text::LogText,
     port::Port,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,

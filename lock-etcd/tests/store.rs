@@ -3,14 +3,11 @@
 mod common;
 mod server;
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use common::{Client, options};
 use etcd_client::LockOptions;
+use lock_conformance::LogText;
 use server::TestServer;
 
 /// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5, it grants a
@@ -50,25 +47,10 @@ async fn a_version_without_known_faults_has_no_problems() {
     assert!(diagnosis.problems.is_empty(), "{:?}", diagnosis.problems);
 }
 
-/// The log lines.
-#[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// The warning comes once: a connection that is opened again logs nothing new.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_warned_once_of_a_version_with_known_faults_and_of_no_other() {
-    let log = Log::default();
+    let log = LogText::default();
     let written = log.clone();
     // Other threads log, too: those of the keeper and of this runtime.
     tracing_subscriber::fmt().with_writer(move || written.clone()).with_ansi(false).init();
@@ -77,7 +59,7 @@ async fn a_client_is_warned_once_of_a_version_with_known_faults_and_of_no_other(
     let guard = client.take("job", &options()).await;
     guard.release().await.unwrap().confirmed().unwrap();
     let diagnosis = client.locks.operator().diagnose().await.unwrap();
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     let warnings = log.lines().filter(|line| line.contains("this version of etcd has faults"));
     let ours = warnings.filter(|line| line.contains(&server.address()) && line.contains("WARN"));
     assert_eq!(ours.count(), usize::from(!diagnosis.problems.is_empty()), "{:?}\n{log}", diagnosis.problems);

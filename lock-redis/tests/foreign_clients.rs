@@ -2,10 +2,7 @@
 
 mod common;
 
-use std::{
-    io,
-    sync::{Arc, Mutex, OnceLock},
-};
+use std::sync::Arc;
 
 use common::*;
 use lock_conformance::{SLACK, audit::within};
@@ -73,7 +70,7 @@ async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
     ];
     let told = |key: &str| {
         let begin = format!("the redis key `{key}` ");
-        warned().into_iter().filter(|line| line.contains(&begin)).collect::<Vec<_>>()
+        warned.lines_with(&begin)
     };
     soon(async {
         while told("counter").is_empty() || told("app:counter").is_empty() {
@@ -84,11 +81,11 @@ async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
     // The first waiter of each queue looks twice a second.
     tokio::time::sleep(ms(1_500)).await;
     let [brief, bare, prefixed] = ["brief", "counter", "app:counter"].map(told);
-    assert_eq!([brief.len(), bare.len(), prefixed.len()], [0, 1, 1], "{:#?}", warned());
+    assert_eq!([brief.len(), bare.len(), prefixed.len()], [0, 1, 1], "{}", warned.text());
     assert!(
         bare[0].contains("give the locks a prefix") && !prefixed[0].contains("a prefix"),
-        "{:#?}",
-        warned()
+        "{}",
+        warned.text()
     );
     waiters.iter().for_each(JoinHandle::abort);
 }
@@ -121,34 +118,4 @@ async fn who_believes_a_forged_hint_is_told_at_its_first_renewal() {
     .await;
     assert_eq!(lock.queue().await.unwrap()[0].entry, Some(held.entry_id()));
     held.release().await.unwrap().confirmed().unwrap();
-}
-
-/// All lines of warnings in this program, earlier ones included.
-fn warnings() -> impl Fn() -> Vec<String> {
-    static LOG: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
-    let log = LOG.get_or_init(|| {
-        let log = Arc::<Mutex<Vec<u8>>>::default();
-        let writer = Log(Arc::clone(&log));
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::WARN)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .init();
-        log
-    });
-    move || String::from_utf8_lossy(&log.lock().unwrap()).lines().map(Into::into).collect()
-}
-
-#[derive(Clone)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -3,8 +3,7 @@
 mod common;
 
 use std::{
-    io,
-    sync::{Arc, Mutex, OnceLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -67,7 +66,7 @@ async fn a_lock_is_handed_over_soon_without_a_word_and_people_are_told_why_once(
     {
         let server = Server::start();
         user(&server, may_not, rules);
-        let warned = warnings(&server);
+        let warned = warnings_about(&server);
         let ((one, redis), (two, _)) = (locks(&server, may_not), locks(&server, may_not));
         for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
             let took = hand_over(holder_and_heir(from, to).await).await;
@@ -94,7 +93,7 @@ async fn a_waiter_is_not_late_because_another_client_may_not_publish() {
     let server = Server::start();
     user(&server, "mute", "-publish");
     user(&server, "well", "");
-    let warned = warnings(&server);
+    let warned = warnings_about(&server);
     let ((mute, _), (well, redis)) = (locks(&server, "mute"), locks(&server, "well"));
     for _ in 0..3 {
         let took = hand_over(holder_and_heir(&mute, &well).await).await;
@@ -114,7 +113,7 @@ async fn a_waiter_that_may_not_subscribe_any_more_polls_from_then_on() {
     let server = Server::start();
     user(&server, "well", "");
     user(&server, "deaf", "");
-    let warned = warnings(&server);
+    let warned = warnings_about(&server);
     let ((well, _), (deaf, _)) = (locks(&server, "well"), locks(&server, "deaf"));
     let waiting = holder_and_heir(&well, &deaf).await;
     // This ends the user's subscriptions.
@@ -163,41 +162,8 @@ mod alone {
 }
 
 /// The warnings about this server from now on.
-fn warnings(server: &Server) -> impl Fn() -> Vec<String> + use<> {
+fn warnings_about(server: &Server) -> impl Fn() -> Vec<String> + use<> {
     let address = server.url().replace("redis://", "");
-    let log = log();
-    move || {
-        let log = String::from_utf8_lossy(&log.lock().unwrap()).into_owned();
-        log.lines().filter(|line| line.contains(&address)).map(Into::into).collect()
-    }
-}
-
-/// All warnings of this program, in lines.
-fn log() -> Arc<Mutex<Vec<u8>>> {
-    static LOG: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
-    let log = LOG.get_or_init(|| {
-        let log = Arc::<Mutex<Vec<u8>>>::default();
-        let writer = Log(Arc::clone(&log));
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::WARN)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .init();
-        log
-    });
-    Arc::clone(log)
-}
-
-#[derive(Clone)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let log = warnings();
+    move || log.lines_with(&address)
 }

@@ -1,8 +1,9 @@
 //! A server for each test, and its clients.
 #![allow(dead_code)] // Each test file uses its own part.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
+use lock_conformance::LogText;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, Entropy, Entry, EntryId,
     FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
@@ -240,4 +241,20 @@ pub(crate) async fn outlive(ttl: u64) {
 /// Waits for a future that has to complete by itself. If it does not, the test fails instead of hanging.
 pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(ms(20_000), coming).await.expect("this should have come long ago")
+}
+
+/// The warnings of this program, earlier ones included.
+pub(crate) fn warnings() -> LogText {
+    static LOG: OnceLock<LogText> = OnceLock::new();
+    let log = LOG.get_or_init(|| {
+        let log = LogText::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .init();
+        log
+    });
+    log.clone()
 }

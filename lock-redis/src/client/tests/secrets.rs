@@ -1,8 +1,6 @@
-use std::{
-    error::Error as StdError,
-    io,
-    sync::{Arc, Mutex, OnceLock},
-};
+use std::{error::Error as StdError, sync::OnceLock};
+
+use lock_conformance::LogText;
 
 use super::*;
 use crate::notify::Notifications;
@@ -10,31 +8,18 @@ use crate::notify::Notifications;
 const SECRET: &str = "S3CR3T-of-this-test";
 
 /// Everything that any thread of this process traces from now on.
-fn traced() -> Arc<Mutex<Vec<u8>>> {
-    static TRACED: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
-    Arc::clone(TRACED.get_or_init(|| {
-        let traced = Arc::new(Mutex::new(Vec::new()));
-        let writer = Writer(Arc::clone(&traced));
+fn traced() -> LogText {
+    static TRACED: OnceLock<LogText> = OnceLock::new();
+    let traced = TRACED.get_or_init(|| {
+        let traced = LogText::default();
+        let writer = traced.clone();
         tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
             .with_writer(move || writer.clone())
             .init();
         traced
-    }))
-}
-
-#[derive(Clone)]
-struct Writer(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Writer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    });
+    traced.clone()
 }
 
 fn whole(error: &BackendError) -> String {
@@ -88,10 +73,10 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     seen.push(whole(&error));
 
     eventually(|| {
-        let text = String::from_utf8(traced.lock().unwrap().clone()).unwrap();
+        let text = traced.text();
         text.contains("notifications are down") && text.contains("connection opened")
     });
-    seen.push(String::from_utf8(traced.lock().unwrap().clone()).unwrap());
+    seen.push(traced.text());
     for text in seen {
         assert!(!text.contains(SECRET), "{text}");
     }

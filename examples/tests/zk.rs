@@ -1,21 +1,16 @@
 //! The example on a real server. The test fails if there is none: see `scripts/setup`.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use lock_test_servers::{ZooKeeperServer, block_on, zookeeper};
 
 mod built;
+mod fenced_write;
 
 #[test]
 fn a_write_without_the_lock_is_refused_by_zookeeper() {
     let server = Server::start();
-    let output = Command::new(built::example("zk_fenced_write")).arg(&server.url).output();
-    let output = output.expect("the example can be started");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{said}{complained}", output.status);
-    assert!(said.contains("refused, because the lock is not held any more"), "{said}");
-    assert!(said.ends_with("balance: 50\n"), "{said}");
+    fenced_write::assert_refused_without_the_lock("zk_fenced_write", &server.url);
 }
 
 #[test]

@@ -34,12 +34,13 @@
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
-//! | checking that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
+//! | checking that a case finds a bug | [`Layer`], [`finds`], [`BankedBug`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`shared_library()`], [`ScriptedFaults`], [`LogText`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
 pub mod audit;
+mod banked_bug;
 mod case;
 mod case_test;
 pub mod cases;
@@ -90,6 +91,7 @@ mod wire;
 pub use self::{
     alone::alone,
     audit::SLACK,
+    banked_bug::BankedBug,
     case::{Case, Mode, REQUIRED},
     client::Client,
     client_process::ClientProcess,

@@ -13,6 +13,7 @@ use lock_core::{
     AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LostReason, Outage,
 };
 use lock_redis::{Redis, RedisConfig};
+use lock_test_servers::redis::tls_arguments;
 
 /// A server that speaks TLS on a second port, and keeps its data through restarts.
 struct Secured {
@@ -27,23 +28,10 @@ impl Secured {
         let (files, port) = (tempfile::tempdir().unwrap(), Port::reserve());
         ours.write(files.path(), "ca.pem");
         ours.issue(&["localhost"]).write(files.path(), "server");
-        let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
-        let server = Server::with(&[
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "no",
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &path("server.pem"),
-            "--tls-key-file",
-            &path("server-key.pem"),
-            "--tls-ca-cert-file",
-            &path("ca.pem"),
-            "--tls-auth-clients",
-            "no",
-        ]);
+        let tls = tls_arguments(port.number(), files.path(), "no");
+        let mut arguments = vec!["--appendonly", "yes", "--appendfsync", "no"];
+        arguments.extend(tls.iter().map(String::as_str));
+        let server = Server::with(&arguments);
         Self { server, port, files }
     }
 

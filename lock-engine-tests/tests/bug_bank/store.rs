@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
-use lock_conformance::{Layer, MakeBug, NoHints, Sound, finds};
+use lock_conformance::{BankedBug, Layer, NoHints};
 use lock_core::{
     Backend, BackendError, Creates, Departure, Entropy, Entry, EntryId, FencingToken, Hint, Hints, Keeper,
     Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, SystemEntropy, WaitMode,
@@ -17,52 +17,44 @@ use lock_core::{
 
 use crate::MemoryHarness;
 
-/// A bug, the case that has to find it, and a part of the failure message.
-pub(crate) struct InStore {
-    pub(crate) id: &'static str,
-    pub(crate) case: (&'static str, &'static str),
-    says: &'static str,
-    make: MakeBug,
-}
-
-pub(crate) const BUGS: &[InStore] = &[
-    InStore {
+pub(crate) const BUGS: &[BankedBug] = &[
+    BankedBug {
         id: "b07",
         case: ("exclusion", "a_second_acquisition_through_the_same_lock_waits_for_the_first"),
         says: "is_none()",
         make: |_| Arc::new(KeyPerSession { session: SystemEntropy.bits() }),
     },
-    InStore {
+    BankedBug {
         id: "b08",
         case: ("exclusion", "names_that_begin_alike_do_not_meet"),
         says: "shows the queue of another name",
         make: |_| Arc::new(PrefixWithoutEnd),
     },
-    InStore {
+    BankedBug {
         id: "b09",
         case: ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
         says: "the waiter that was about to wait: not within",
         make: |_| Arc::new(SubscribesAfterwards),
     },
-    InStore {
+    BankedBug {
         id: "b14",
         case: ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
         says: "looks at the queue for",
         make: |_| Arc::new(WakesTheHerd(Notifier::default())),
     },
-    InStore {
+    BankedBug {
         id: "b20",
         case: ("fencing", "readers_have_tokens_between_those_of_the_writers_before_and_after"),
         says: "are not between",
         make: |_| Arc::new(TokenReadAfterwards::default()),
     },
-    InStore {
+    BankedBug {
         id: "b22",
         case: ("fencing", "a_token_past_two_to_the_53_is_exact"),
         says: "was taken for it",
         make: |_| Arc::new(FloatingTokens::default()),
     },
-    InStore {
+    BankedBug {
         id: "b38",
         case: ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
         says: " looks of ",
@@ -71,13 +63,7 @@ pub(crate) const BUGS: &[InStore] = &[
 ];
 
 fn is_found(id: &str) {
-    let bug = BUGS.iter().find(|bug| bug.id == id).expect("it is in the list");
-    let (group, case) = bug.case;
-    let sound = finds::<MemoryHarness>(group, case, |_| Arc::new(Sound));
-    assert_eq!(sound, None, "{group}::{case} fails without the bug");
-    let said = finds::<MemoryHarness>(group, case, bug.make);
-    let said = said.unwrap_or_else(|| panic!("{group}::{case} does not find {id}"));
-    assert!(said.contains(bug.says), "{group}::{case} found something else than {id}: {said}");
+    BankedBug::assert_found::<MemoryHarness>(BUGS, id);
 }
 
 /// The id of the entry depends on the client and the name, and not on the acquisition (H78).

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
-use lock_conformance::{Harness, Layer, MakeBug, Sound, finds, ran_nothing};
+use lock_conformance::{BankedBug, Harness, Layer, finds, ran_nothing};
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, Hint, Lease, LockName,
     Renewal, Standing, Step, SystemClock, WaitMode, valid_until,
@@ -26,40 +26,32 @@ use crate::{
     server::{self, Admin},
 };
 
-/// A bug, the case that has to find it, and some words of the failure that the case then reports.
-struct OnRedis {
-    id: &'static str,
-    case: (&'static str, &'static str),
-    says: &'static str,
-    make: MakeBug,
-}
-
-const BUGS: &[OnRedis] = &[
-    OnRedis {
+const BUGS: &[BankedBug] = &[
+    BankedBug {
         id: "b03",
         case: ("renewal", "a_renewal_creates_nothing"),
         says: "left: Renewed",
         make: |harness| Arc::new(RenewsBySet(Commands::to(harness))),
     },
-    OnRedis {
+    BankedBug {
         id: "b04",
         case: ("renewal", "a_renewal_extends_nobody_elses_lease"),
         says: "left: Renewed",
         make: |harness| Arc::new(RenewsAnyHolder(Commands::to(harness))),
     },
-    OnRedis {
+    BankedBug {
         id: "b05",
         case: ("exclusion", "a_client_that_does_not_hold_a_lock_cannot_release_it"),
         says: "a stranger released the lock of another",
         make: |harness| Arc::new(ReleasesAnyHolder(Commands::to(harness))),
     },
-    OnRedis {
+    BankedBug {
         id: "b11",
         case: ("liveness", "waiters_look_again_when_their_notifications_come_back"),
         says: "the turn of a waiter who was told nothing: not within",
         make: |_| Arc::new(GoesOnWithoutALook),
     },
-    OnRedis {
+    BankedBug {
         id: "b39",
         case: ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
         says: "bytes for a look among",
@@ -68,13 +60,7 @@ const BUGS: &[OnRedis] = &[
 ];
 
 fn is_found(id: &str) {
-    let bug = BUGS.iter().find(|bug| bug.id == id).expect("it is in the list");
-    let (group, case) = bug.case;
-    let sound = finds::<RedisHarness>(group, case, |_| Arc::new(Sound));
-    assert_eq!(sound, None, "{group}::{case} fails without the bug");
-    let said = finds::<RedisHarness>(group, case, bug.make);
-    let said = said.unwrap_or_else(|| panic!("{group}::{case} does not find {id}"));
-    assert!(said.contains(bug.says), "{group}::{case} found something else than {id}: {said}");
+    BankedBug::assert_found::<RedisHarness>(BUGS, id);
 }
 
 /// Sends the commands of a bug, which bypass our own scripts.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use lock_conformance::{Authority, Impostor, Issued, Port};
+use lock_test_servers::redis::tls_arguments;
 
 use super::*;
 
@@ -29,20 +30,9 @@ impl Shielded {
         ours.issue(&["localhost"]).write(files.path(), "server");
         ours.issue(&["client"]).write(files.path(), "client");
         Issued::by_nobody(&["client"]).write(files.path(), "self");
-        let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
         let port = Port::reserve();
-        let server = Server::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &path("server.pem"),
-            "--tls-key-file",
-            &path("server-key.pem"),
-            "--tls-ca-cert-file",
-            &path("ca.pem"),
-            "--tls-auth-clients",
-            client_certificates,
-        ]);
+        let arguments = tls_arguments(port.number(), files.path(), client_certificates);
+        let server = Server::start_with(&arguments.each_ref().map(String::as_str));
         Self { server, port, files }
     }
 

@@ -90,10 +90,13 @@ impl Impostor {
         self.port
     }
 
-    /// How many clients have connected.
-    #[must_use]
-    pub fn clients(&self) -> usize {
-        self.notes.clients.load(Ordering::Acquire)
+    /// Checks that clients have connected, and that none of them sent anything. `what` describes the server.
+    ///
+    /// # Panics
+    /// If nobody connected, or somebody sent something.
+    pub fn assert_heard_nothing(&self, what: &str) {
+        assert!(self.notes.clients.load(Ordering::Acquire) > 0, "{what}: nobody came");
+        assert_eq!(String::from_utf8_lossy(&self.notes.lock()), "", "{what}");
     }
 
     /// What clients have sent; with TLS, the decrypted application data.

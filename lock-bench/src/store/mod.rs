@@ -14,6 +14,7 @@ mod redis;
 mod server_process;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod started_server;
 #[cfg(feature = "zk")]
 mod zk;
 

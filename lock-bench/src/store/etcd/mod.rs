@@ -11,20 +11,22 @@ use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
 
-use self::{client::connect, floors::EtcdFloors, forwarder::EtcdForwarder, server::Server};
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use self::{client::connect, floors::EtcdFloors, forwarder::EtcdForwarder};
+use super::{
+    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
+};
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct EtcdStore {
     address: String,
     /// The server that this process started.
-    server: Option<Server>,
+    server: Option<StartedServer>,
 }
 
 impl EtcdStore {
     pub(crate) async fn start() -> Result<Self> {
-        let server = Server::start().await?;
+        let server = server::start().await?;
         Ok(Self { address: server.address().to_owned(), server: Some(server) })
     }
 
@@ -41,7 +43,7 @@ impl Store for EtcdStore {
 
     fn description(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let version = self.server.as_ref().map_or("of another process", Server::version);
+        let version = self.server.as_ref().map_or("of another process", StartedServer::version);
         format!("etcd {version}, one member, without waiting for the disk, loopback, {cores} cores")
     }
 
@@ -50,7 +52,7 @@ impl Store for EtcdStore {
     }
 
     fn server_pid(&self) -> Option<u32> {
-        self.server.as_ref().map(Server::pid)
+        self.server.as_ref().map(StartedServer::pid)
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {

@@ -1,4 +1,4 @@
-//! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
+//! Starts a server for the benchmark.
 
 use std::{process::Command, time::Duration};
 
@@ -10,55 +10,29 @@ use lock_test_servers::{
 use super::client::connect;
 use crate::{
     error::Result,
-    store::{CommandCounts, port::Port, server_process::ServerProcess},
+    store::{CommandCounts, port::Port, server_process::ServerProcess, started_server::StartedServer},
 };
-
-/// The process ends, and its directory goes, when this is dropped.
-#[derive(Debug)]
-pub(super) struct Server {
-    // First: it ends before its ports are for others.
-    process: ServerProcess,
-    address: String,
-    version: String,
-    #[expect(dead_code, reason = "they are kept for as long as it runs")]
-    ports: [Port; 2],
-}
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Server {
-    /// Starts `etcd`, which does not wait for the disk: that is not what is measured.
-    pub(super) async fn start() -> Result<Self> {
-        const NAME: &str = "bench";
-        let (directory, ports) = (tempfile::tempdir()?, [(); 2].map(|()| Port::reserve()));
-        let [client, peer] = ports.each_ref().map(Port::number);
-        let mut command = Command::new(installed()?);
-        command.args(arguments(NAME, directory.path(), "http", client, peer)).args(alone(NAME, peer)).args([
-            "--unsafe-no-fsync",
-            "--logger=zap",
-            "--log-level=error",
-        ]);
-        let address = format!("127.0.0.1:{client}");
-        let mut process = ServerProcess::start("etcd", &mut command, directory)?;
-        let version = process.answer(START_TIMEOUT, || version(&address)).await?;
-        Ok(Self { process, address, version, ports })
-    }
-
-    /// `host:port`.
-    pub(super) fn address(&self) -> &str {
-        &self.address
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    pub(super) fn version(&self) -> &str {
-        &self.version
-    }
+/// Starts `etcd`, which does not wait for the disk: that is not what is measured.
+pub(super) async fn start() -> Result<StartedServer> {
+    const NAME: &str = "bench";
+    let (directory, ports) = (tempfile::tempdir()?, [(); 2].map(|()| Port::reserve()));
+    let [client, peer] = ports.each_ref().map(Port::number);
+    let mut command = Command::new(installed()?);
+    command.args(arguments(NAME, directory.path(), "http", client, peer)).args(alone(NAME, peer)).args([
+        "--unsafe-no-fsync",
+        "--logger=zap",
+        "--log-level=error",
+    ]);
+    let address = format!("127.0.0.1:{client}");
+    let mut process = ServerProcess::start("etcd", &mut command, directory)?;
+    let version = process.answer(START_TIMEOUT, || version(&address)).await?;
+    Ok(StartedServer::new(process, address, version, ports.into()))
 }
 
-/// Of a server that has a leader.
+/// The version of a server that has a leader.
 async fn version(address: &str) -> Result<String> {
     let mut client = connect(address).await?;
     client.get("ping", None).await?;

@@ -12,32 +12,29 @@ use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
 use redis::Client;
 
-use self::{floors::RedisFloors, forwarder::RedisForwarder, server::Server};
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use self::{floors::RedisFloors, forwarder::RedisForwarder};
+use super::{
+    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
+};
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct RedisStore {
     url: String,
     client: Client,
-    /// Known if this process started the server.
-    version: Option<String>,
     /// The server that this process started. Last: clients are dropped before their server.
-    server: Option<Server>,
+    server: Option<StartedServer>,
 }
 
 impl RedisStore {
     pub(crate) async fn start() -> Result<Self> {
-        let server = Server::start().await?;
-        let store = Self::at(&server.url())?;
-        let info = RedisFloors::connect(&store.client).await?.ask(redis::cmd("INFO").arg("server")).await?;
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        let version = version.ok_or("the server does not say its version")?.trim().to_owned();
-        Ok(Self { version: Some(version), server: Some(server), ..store })
+        let server = server::start().await?;
+        let store = Self::at(&format!("redis://{}/", server.address()))?;
+        Ok(Self { server: Some(server), ..store })
     }
 
     pub(crate) fn at(url: &str) -> Result<Self> {
-        Ok(Self { url: url.to_owned(), client: client::open(url)?, version: None, server: None })
+        Ok(Self { url: url.to_owned(), client: client::open(url)?, server: None })
     }
 }
 
@@ -49,7 +46,7 @@ impl Store for RedisStore {
 
     fn description(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let version = self.version.as_deref().unwrap_or("of another process");
+        let version = self.server.as_ref().map_or("of another process", StartedServer::version);
         format!("Redis {version}, without persistence, loopback, {cores} cores")
     }
 
@@ -58,7 +55,7 @@ impl Store for RedisStore {
     }
 
     fn server_pid(&self) -> Option<u32> {
-        self.server.as_ref().map(Server::pid)
+        self.server.as_ref().map(StartedServer::pid)
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {

@@ -1,4 +1,4 @@
-//! [`Server`]: a server that is started for the benchmark, on a free port of the loopback interface.
+//! Starts a server for the benchmark.
 
 use std::{process::Command, time::Duration};
 
@@ -6,46 +6,32 @@ use lock_test_servers::redis::{PROGRAM, arguments};
 
 use crate::{
     error::Result,
-    store::{port::Port, server_process::ServerProcess},
+    store::{port::Port, server_process::ServerProcess, started_server::StartedServer},
 };
-
-/// The process ends, and its directory goes, when this is dropped.
-#[derive(Debug)]
-pub(super) struct Server {
-    // First: it ends before its port is for others.
-    process: ServerProcess,
-    port: Port,
-}
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Server {
-    /// Starts `redis-server`, without persistence: the disk is not what is measured.
-    pub(super) async fn start() -> Result<Self> {
-        let (directory, port) = (tempfile::tempdir()?, Port::reserve());
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments(port.number(), directory.path())).args(["--appendonly", "no"]);
-        let mut server = Self { process: ServerProcess::start(PROGRAM, &mut command, directory)?, port };
-        let client = redis::Client::open(server.url())?;
-        let own = server.pid();
-        server.process.answer(START_TIMEOUT, || is_process(&client, own)).await?;
-        Ok(server)
-    }
-
-    pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.process.pid()
-    }
+/// Starts `redis-server`, without persistence: the disk is not what is measured.
+pub(super) async fn start() -> Result<StartedServer> {
+    let (directory, port) = (tempfile::tempdir()?, Port::reserve());
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments(port.number(), directory.path())).args(["--appendonly", "no"]);
+    let address = format!("127.0.0.1:{port}");
+    let client = redis::Client::open(format!("redis://{address}/"))?;
+    let mut process = ServerProcess::start(PROGRAM, &mut command, directory)?;
+    let own = process.pid();
+    let version = process.answer(START_TIMEOUT, || version(&client, own)).await?;
+    Ok(StartedServer::new(process, address, version, vec![port]))
 }
 
-/// Whether the server that answers is this process.
-async fn is_process(client: &redis::Client, expected: u32) -> Result<()> {
+/// The version of the server that answers, if it is this process.
+async fn version(client: &redis::Client, expected: u32) -> Result<String> {
     let mut connection = client.get_multiplexed_async_connection().await?;
     let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;
-    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:"));
-    let pid: u32 = pid.ok_or("the server does not say its process id")?.trim().parse()?;
-    if pid == expected { Ok(()) } else { Err("its port belongs to another server".into()) }
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let pid: u32 = field("process_id:").ok_or("the server does not say its process id")?.parse()?;
+    if pid != expected {
+        return Err("its port belongs to another server".into());
+    }
+    Ok(field("redis_version:").ok_or("the server does not say its version")?.to_owned())
 }

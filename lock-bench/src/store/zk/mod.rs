@@ -17,21 +17,22 @@ use self::{
     client::{ALL, TICK, connect},
     floors::ZkFloors,
     forwarder::ZkForwarder,
-    server::Server,
 };
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use super::{
+    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
+};
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct ZkStore {
     address: String,
     /// The server that this process started.
-    server: Option<Server>,
+    server: Option<StartedServer>,
 }
 
 impl ZkStore {
     pub(crate) async fn start() -> Result<Self> {
-        let server = Server::start().await?;
+        let server = server::start().await?;
         Ok(Self { address: server.address().to_owned(), server: Some(server) })
     }
 
@@ -48,7 +49,7 @@ impl Store for ZkStore {
 
     fn description(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let version = self.server.as_ref().map_or("of another process", Server::version);
+        let version = self.server.as_ref().map_or("of another process", StartedServer::version);
         format!("zookeeper {version}, one server, without waiting for the disk, loopback, {cores} cores")
     }
 
@@ -57,7 +58,7 @@ impl Store for ZkStore {
     }
 
     fn server_pid(&self) -> Option<u32> {
-        self.server.as_ref().map(Server::pid)
+        self.server.as_ref().map(StartedServer::pid)
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {

@@ -28,7 +28,7 @@ pub(super) async fn start() -> Result<StartedServer> {
 async fn version(client: &redis::Client, expected: u32) -> Result<String> {
     let mut connection = client.get_multiplexed_async_connection().await?;
     let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;
-    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let pid: u32 = field("process_id:").ok_or("the server does not say its process id")?.parse()?;
     if pid != expected {
         return Err("its port belongs to another server".into());

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn an_acquisition_that_is_not_answered_in_time_is_found() {
         let wait = Some(Duration::from_secs(5));
-        assert_eq!(found(&[log(0, vec![(1.0, asked(0, wait))])]), ["M5"], "it waits for ever");
+        assert_eq!(found(&[log(0, vec![(1.0, asked(0, wait))])]), ["M5"], "it waits forever");
         let timed_out = |at| found(&[log(0, vec![(1.0, asked(0, wait)), (at, What::TimedOut { op: 0 })])]);
         assert!(timed_out(6.0).is_empty());
         assert_eq!(timed_out(9.0), ["M5"]);

@@ -157,7 +157,7 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "N")]
     pub(crate) of: Option<u32>,
 
-    /// Give up after this time; default: wait for ever
+    /// Give up after this time; default: wait forever
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 

@@ -71,7 +71,7 @@ impl EntryView {
     fn cells(&self) -> Vec<String> {
         let or_dash =
             |cell: Option<String>| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned());
-        let ends_not = || if self.entry.is_none() { "for ever".to_owned() } else { "-".to_owned() };
+        let ends_not = || if self.entry.is_none() { "forever".to_owned() } else { "-".to_owned() };
         let left = self.lease_left_ms.map(std::time::Duration::from_millis);
         vec![
             self.place.map_or_else(|| "holds".to_owned(), |place| format!("waits {place}")),

@@ -19,7 +19,7 @@ use crate::{
 /// | | rule |
 /// |---|---|
 /// | C1 | the order of entering is the order of the queue and the order of the tokens |
-/// | C2 | the tokens of a name grow for ever: across release, expiry, an empty queue, operator deletes, restarts |
+/// | C2 | the tokens of a name grow forever: across release, expiry, an empty queue, operator deletes, restarts |
 /// | C3 | a repeated [`enter`](Self::enter) keeps the place **and** refreshes the lease, and returns the same token |
 /// | C4 | an entry whose lease ran out is gone, and never comes back with its old place |
 /// | C5 | [`leave`](Self::leave) is idempotent, and works when the answer to `enter` was lost |

@@ -86,7 +86,7 @@ impl Client {
 
     /// Takes no more locks, leaves for all waiters, and notifies them. From here on nothing is granted.
     pub(crate) fn begin_to_close(&self) {
-        // In a fork it is the parent's, and a mutex may stay locked for ever.
+        // In a fork it is the parent's, and a mutex may stay locked forever.
         if !self.keeper.is_forked() {
             self.renewals.close();
             self.closing.begin();
@@ -130,7 +130,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // In a fork it is the parent's. To drop it could lock what stays locked for ever, and would close sockets for both.
+        // In a fork it is the parent's. To drop it could lock what stays locked forever, and would close sockets for both.
         if self.keeper.is_forked() {
             mem::forget((Arc::clone(&self.backend), Arc::clone(&self.renewals)));
             return;

@@ -300,7 +300,7 @@ impl Hold {
 
     /// Ends a watch.
     pub(crate) fn unwatch(&self, key: u64) {
-        // In a fork the state may stay locked for ever by the keeper, which does not exist there.
+        // In a fork the state may stay locked forever by the keeper, which does not exist there.
         if self.0.pid == std::process::id() {
             let mut state = self.0.state.lock();
             let found = state.watchers.iter().position(|(watcher, _)| *watcher == key);

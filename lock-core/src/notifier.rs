@@ -104,7 +104,7 @@ struct Listener {
     key: (EntryId, u64),
     hints: UnboundedReceiver<Hint>,
     notifier: Notifier,
-    /// The process that listens: in a fork of it, the listeners may stay locked for ever by a thread that does not exist there.
+    /// The process that listens: in a fork of it, the listeners may stay locked forever by a thread that does not exist there.
     pid: u32,
 }
 

@@ -51,7 +51,7 @@ pub struct AcquireOptions {
     /// [shared](crate::Guarantees::shared_leases), it has no effect.
     #[serde(with = "crate::settings::duration::option")]
     pub waiting_ttl: Option<Duration>,
-    /// How long to wait for the lock at the most. Default: for ever. Zero asks once. Where it ends, the error is
+    /// How long to wait for the lock at the most. Default: forever. Zero asks once. Where it ends, the error is
     /// [`Error::WaitTimeout`](crate::Error::WaitTimeout), which says who was in the way.
     #[serde(with = "crate::settings::duration::option")]
     pub wait: Option<Duration>,

@@ -122,7 +122,7 @@ impl PendingEntry {
     /// longer.
     fn registration(&self, step: Step) -> Option<(Creates, BootTime)> {
         match step {
-            // PR09: should this future not be polled again, a session would keep the entry alive for ever.
+            // PR09: should this future not be polled again, a session would keep the entry alive forever.
             Step::Create if self.client.backend.guarantees().shared_leases => {
                 Some((Creates::InDoubt, self.free_by))
             }

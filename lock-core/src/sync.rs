@@ -3,7 +3,7 @@
 //! No code panics in the middle of a change under these locks, so poison would not tell anything.
 //!
 //! The locks of `parking_lot` are not used, because a process may fork. All locks of `parking_lot` share one table of waiting threads. A
-//! fork has a copy of it, with threads that do not exist in the fork and with buckets that may stay locked for ever. As soon as two threads
+//! fork has a copy of it, with threads that do not exist in the fork and with buckets that may stay locked forever. As soon as two threads
 //! of the fork want the same lock, however new, it may [hang or crash](https://github.com/Amanieu/parking_lot/issues/515). Locks of the
 //! standard library share nothing, so a lock that a thread of the parent held cannot block the new connection of a fork.
 //!

@@ -58,7 +58,7 @@ async fn where_a_session_keeps_an_entry_its_departure_is_never_given_up() {
     client.wire.share_leases();
     client.wire.always(Verb::Leave, Some(Fault::Refused));
     drop(hold(&client, &ttl(s(10))).await);
-    client.locks.close(s(120)).await.expect_err("a session would keep it for ever");
+    client.locks.close(s(120)).await.expect_err("a session would keep it forever");
     let tries = client.wire.sent(Verb::Leave).len();
     client.wire.always(Verb::Leave, None);
     client.locks.close(s(6)).await.expect("the store is back");

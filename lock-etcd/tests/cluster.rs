@@ -329,7 +329,7 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     assert!(transient && error.is_transient(), "{error:?}");
 }
 
-/// While there is no leader, one member says so to a client that connects, and another one says nothing, for ever.
+/// While there is no leader, one member says so to a client that connects, and another one says nothing, forever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_opens_soon_after_a_leader_is_there_past_a_silent_member() {
     let cluster = Cluster::start("case").await;

@@ -159,7 +159,7 @@ async fn the_key_to_compare_is_that_of_a_held_lock_and_none_after_its_release() 
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// H10, H11: etcd's own lock grants such a waiter a key that does not exist, or lets it wait for ever (etcd #9921, #19597).
+/// H10, H11: etcd's own lock grants such a waiter a key that does not exist, or lets it wait forever (etcd #9921, #19597).
 /// PR26: with a new lease, the waiter is a new entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_lease_an_operator_revokes_stands_in_the_queue_again() {

@@ -1,5 +1,5 @@
 //! A master that is demoted. From then on, its address either leads to another server, and only the refusals of the old one show that, or
-//! it leads to the old one for ever.
+//! it leads to the old one forever.
 
 mod common;
 

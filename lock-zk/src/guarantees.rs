@@ -9,7 +9,7 @@ pub(crate) static ZOOKEEPER: Guarantees = Guarantees {
                       of a minority and wall clocks do",
     overlap_when: "the data is restored from a backup within a session, or an operator deletes nodes of locks; or a clock \
                    runs more than 1 % fast; or the holder acts beyond its deadline",
-    tokens: "grow for ever, being transactions of the ensemble; they start over with a new ensemble, and go back with a backup",
+    tokens: "grow forever, being transactions of the ensemble; they start over with a new ensemble, and go back with a backup",
     freed_after_death: "when its session ends: its ttl in ticks, rounded up to 6 or 8 times a power of two, then by the \
                         servers' own limits, and up to a tick later; after a change of the leader, up to once more. A lock \
                         that is not renewed is deleted at its ttl by the client that holds it, and ends with the session \

@@ -49,7 +49,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Whether the group has a living process. Zombies do not count: under an init that does not reap they stay for ever. It reads the
+    /// Whether the group has a living process. Zombies do not count: under an init that does not reap they stay forever. It reads the
     /// state of every process of the machine.
     ///
     /// # Errors

@@ -316,7 +316,7 @@ impl Shared {
 
 impl Inner {
     fn stop(&self) {
-        // In a fork it is the parent's, and a mutex may stay locked for ever.
+        // In a fork it is the parent's, and a mutex may stay locked forever.
         if self.pid != std::process::id() {
             return;
         }

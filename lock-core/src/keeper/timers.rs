@@ -40,7 +40,7 @@ impl Timers {
         Self { clock, state: Mutex::new(state), wake: Notify::new(), pid: std::process::id() }
     }
 
-    /// Fires timers for ever. One task of the keeper.
+    /// Fires timers forever. One task of the keeper.
     pub(crate) async fn drive(&self) {
         loop {
             match self.fire_due() {
@@ -125,7 +125,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // In a fork the timers may stay locked for ever by the keeper, which does not exist there.
+        // In a fork the timers may stay locked forever by the keeper, which does not exist there.
         if let Some(key) = self.key.filter(|_| self.timers.pid == std::process::id()) {
             let waker = self.timers.state.lock().queue.remove(&(self.until, key));
             drop(waker);

@@ -207,7 +207,7 @@ static GUARANTEES: Guarantees = Guarantees {
     store: "memory",
     exclusive_while: "always, within the process: client and store read one clock",
     overlap_when: "the holder acts after `is_held` and beyond its deadline",
-    tokens: "grow for ever within the process; start over with it",
+    tokens: "grow forever within the process; start over with it",
     freed_after_death: "a dropped guard: at once; a leaked one: never while the keeper renews it, unless `max_hold` is set",
     fairness: "first come, first served",
     foreign_clients: "none",

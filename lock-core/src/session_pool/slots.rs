@@ -110,7 +110,7 @@ mod tests {
         assert!(!slots.take(capacity, 61, at(2)) && slots.take(capacity, 60, at(2)));
     }
 
-    /// A session does not grow for ever, however often answers to deletes are lost.
+    /// A session does not grow forever, however often answers to deletes are lost.
     #[test]
     fn a_lost_slot_is_never_taken_again() {
         let mut slots = Slots::new(at(0));

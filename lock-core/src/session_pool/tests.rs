@@ -244,7 +244,7 @@ async fn a_member_that_was_forgotten_takes_nothing_from_the_next_one_for_its_ent
     assert!(owner.try_join(2).is_none(), "its slot is in use");
 }
 
-/// A session does not grow for ever, however often answers to deletes are lost.
+/// A session does not grow forever, however often answers to deletes are lost.
 #[tokio::test]
 async fn what_cannot_be_given_back_costs_a_slot() {
     let owner = TestOwner::new(2, 1);

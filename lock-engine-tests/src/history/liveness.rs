@@ -20,7 +20,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             violations.push(Violation::new("M5", format!("{} {what}", acquisition.op)));
         };
         let Some(answered) = acquisition.answered else {
-            found("waits for ever");
+            found("waits forever");
             continue;
         };
         if acquisition.is_disturbed(acquisition.invoked, answered) {

@@ -126,7 +126,7 @@ async fn act(
     }
     let waiting = join(workers.into_iter().filter(|(number, _)| !crashed.contains(number)));
     if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-        // A task that waits for ever shows in its history.
+        // A task that waits forever shows in its history.
         return Vec::new();
     }
     leak_check::left_behind(sim, plan, recorder, clients).await

@@ -67,7 +67,7 @@ pub(super) struct Attempt {
 pub(super) enum Ending {
     Release,
     Drop,
-    /// The guard is leaked. It is not renewed for ever, so that the lock becomes free eventually.
+    /// The guard is leaked. It is not renewed forever, so that the lock becomes free eventually.
     Leak,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
             latency: entropy.up_to(ms(3)),
             late: one(&entropy, &[ms(300), ms(1_500), ms(5_000)]),
             limit: one(&entropy, &[ms(200), ms(1_000), ms(3_000)]),
-            // A create that is repeated after its answer would leave an entry for ever where no ttl ends it.
+            // A create that is repeated after its answer would leave an entry forever where no ttl ends it.
             repeats: !sessions,
         };
         let locks: Vec<_> = (0..=entropy.below(3)).map(|number| lock(&entropy, number)).collect();

@@ -15,7 +15,7 @@ static GUARANTEES: Guarantees = Guarantees {
     store: "memory with sessions",
     exclusive_while: "always",
     overlap_when: "never",
-    tokens: "grow for ever",
+    tokens: "grow forever",
     freed_after_death: "when the session ends",
     fairness: "first come, first served",
     foreign_clients: "none",

@@ -82,7 +82,7 @@ impl Cluster {
     ///
     /// The members are tried in their order, beginning with the one that worked last; those that could not be reached the last time come
     /// after all others. The next member is tried when one fails or has been silent for a moment, also while that one waits for its turn to
-    /// connect. Each member has to answer a request, because a connection alone shows nothing. As long as one is silent, possibly for ever,
+    /// connect. Each member has to answer a request, because a connection alone shows nothing. As long as one is silent, possibly forever,
     /// those that failed are asked again: a cluster without a leader may have one soon.
     pub(super) async fn open_channel(&self, keeper: &Keeper) -> Result<Channel, Failure> {
         #[cfg(test)]

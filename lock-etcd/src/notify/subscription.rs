@@ -64,7 +64,7 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // In a forked child, the hub may stay locked for ever by the keeper, which exists only in the parent.
+        // In a forked child, the hub may stay locked forever by the keeper, which exists only in the parent.
         if self.pid == std::process::id() {
             self.hub.release(self.entry);
         }

@@ -15,7 +15,7 @@ use super::{member::Member, observer::SessionObserver, reap::reap, session::Sess
 use crate::{client::Client, error::Failure};
 
 /// How many entries share a lease: all writes of a cluster wait while a lease with its keys is revoked, and
-/// some versions stay slower for ever after 10 000 (E6, E13). Keys need no limit in bytes, because a revoke names only the lease.
+/// some versions stay slower forever after 10 000 (E6, E13). Keys need no limit in bytes, because a revoke names only the lease.
 const CAPACITY: Capacity = Capacity { slots: 1_000, bytes: usize::MAX };
 
 /// The state that the keeper's tasks share with their owner.

@@ -1,4 +1,4 @@
-//! [`ForeignHolders`]: warns of foreign keys without expiry, for which a waiter may wait for ever.
+//! [`ForeignHolders`]: warns of foreign keys without expiry, for which a waiter may wait forever.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -275,7 +275,7 @@ impl<'a> InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        // In a forked child, the state may stay locked for ever by a thread that exists only in the parent.
+        // In a forked child, the state may stay locked forever by a thread that exists only in the parent.
         if self.batcher.pid != std::process::id() {
             return;
         }

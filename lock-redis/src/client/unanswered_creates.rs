@@ -85,7 +85,7 @@ impl PendingCreate<'_> {
 
 impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        // In a forked child, the map may stay locked for ever by a thread that exists only in the parent. The parent removes its own
+        // In a forked child, the map may stay locked forever by a thread that exists only in the parent. The parent removes its own
         // entries.
         if let Some(entry) = self.creates.filter(|_| self.unanswered.pid == std::process::id()) {
             // The caller learns of a panic as of a failure, and may send the request again.

@@ -105,7 +105,7 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // In a forked child, the lock may stay locked for ever by the worker, which exists only in the parent.
+        // In a forked child, the lock may stay locked forever by the worker, which exists only in the parent.
         if self.pid != std::process::id() {
             return;
         }

@@ -46,7 +46,7 @@ pub(crate) fn is_valid_sequence(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
 }
 
-/// The token of a node: the transaction that created it. Transactions grow over the whole ensemble, for ever.
+/// The token of a node: the transaction that created it. Transactions grow over the whole ensemble, forever.
 pub(crate) fn token(czxid: i64) -> FencingToken {
     FencingToken::new(czxid.unsigned_abs())
 }

@@ -24,7 +24,7 @@ pub(crate) const EXCLUSION: Promise =
 /// If one grant was returned before another was requested, its token is smaller.
 pub(crate) const TOKEN_ORDER: Promise = Promise::always("tokens order the grants", |_, w| !w.disorder);
 
-/// No entry stays for ever: its client renews or removes it, or has crashed.
+/// No entry stays forever: its client renews or removes it, or has crashed.
 pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry has an owner", |_, w| all_known(w));
 
 /// No entry is admitted past a live waiter.

@@ -16,7 +16,7 @@ pub(crate) const SOMETIMES: [Promise; 2] = [ANNOUNCED, LOST];
 pub(crate) const EXCLUSION: Promise =
     || Property::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 
-/// No entry stays for ever: while a session is kept alive, its client tracks each of its entries.
+/// No entry stays forever: while a session is kept alive, its client tracks each of its entries.
 pub(crate) const NOBODYS_ENTRY: Promise = || {
     Property::always("every entry has an owner", |_, w: &SystemState| {
         w.keys.iter().all(|key| w.client(key.client).session == 0 || w.client(key.client).knows(*key))

@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and releases the lock. So do these, and the
+//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it immediately, and releases the lock. So do these, and the
 //! compiler does not warn:
 //!
 //! * `if lock.try_acquire().await?.is_some() { job() }`

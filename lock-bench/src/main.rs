@@ -78,7 +78,7 @@ async fn bench(args: &Args) -> Result<ExitCode> {
     let measurements = rows::all();
     let kind = args.store()?;
     let plan = Plan::new(args, &rows::specs(&measurements, kind))?;
-    // Before measuring, so that a path that cannot be written is an error at once.
+    // Before measuring, so that a path that cannot be written is an error immediately.
     let json =
         args.json.as_ref().map(|path| File::create(path).map_err(|e| format!("{}: {e}", path.display())));
     let json = json.transpose()?;

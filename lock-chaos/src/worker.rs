@@ -23,7 +23,7 @@ const SAMPLE: Duration = Duration::from_millis(20);
 /// A deadline that moved by less has only been read at another moment.
 const MOVED: Duration = Duration::from_millis(50);
 
-/// A store that refuses at once is not asked again at once.
+/// A store that refuses immediately is not asked again immediately.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Worker {

@@ -32,7 +32,7 @@ const EARLY_PROBE: Duration = Duration::from_millis(2_500);
 /// The lease of a waiter, on stores where only its end shows that the process is dead.
 const WAITING_TTL: Duration = Duration::from_secs(10);
 
-/// How long the last answer may take. A store that was away at the early probe gets less: if it is back, it answers at once.
+/// How long the last answer may take. A store that was away at the early probe gets less: if it is back, it answers immediately.
 const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORT_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 

@@ -1,4 +1,4 @@
-//! [`copy_program`]: a program that can be run at once.
+//! [`copy_program`]: a program that can be run immediately.
 
 use std::{path::Path, process::Command};
 

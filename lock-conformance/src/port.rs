@@ -11,7 +11,7 @@ use tokio::net::TcpSocket;
 pub struct Port {
     number: u16,
     /// Bound, but never listening. A server can bind the port as well, because both set `SO_REUSEADDR`, as servers do so that they can be
-    /// started again at once.
+    /// started again immediately.
     _reservation: TcpSocket,
 }
 

@@ -44,11 +44,11 @@ pub enum Fault {
     FailUnsent(BackendErrorKind),
     /// It is carried out after this time.
     DelayRequest(Duration),
-    /// It is carried out at once, and its reply comes after this time.
+    /// It is carried out immediately, and its reply comes after this time.
     DelayReply(Duration),
     /// It is in flight until the gate opens, and carried out then, even if the client has dropped its future.
     InFlight(Gate),
-    /// It is carried out at once, and its reply comes when the gate opens.
+    /// It is carried out immediately, and its reply comes when the gate opens.
     HoldReply(Gate),
     /// The backend panics.
     Panic,

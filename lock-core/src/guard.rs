@@ -27,7 +27,7 @@ use crate::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), lock_core::Error> {
 /// # let lock = Locks::new(Memory::new()).mutex("job")?;
-/// // Not `let _ = …`, which drops the guard at once. `_guard` keeps it to the end of the block.
+/// // Not `let _ = …`, which drops the guard immediately. `_guard` keeps it to the end of the block.
 /// let guard = lock.acquire().await?;
 /// assert!(lock.try_acquire().await?.is_none());
 /// guard.release().await?;

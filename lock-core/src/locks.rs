@@ -61,7 +61,7 @@ impl Locks {
     /// The keeper ends with the process. So when the last of these locks, their clones and guards is dropped, and a release is not done
     /// yet, the drop blocks its thread for a moment: a guard that lives until the end of `main` is released.
     ///
-    /// A thread that runs tasks is never blocked: on a worker of tokio, and on a runtime with a single thread, the drop returns at once.
+    /// A thread that runs tasks is never blocked: on a worker of tokio, and on a runtime with a single thread, the drop returns immediately.
     /// Statics, `std::process::exit` and an abort drop nothing. Call [`close`](Self::close) there. Threads of other executors cannot be
     /// told from plain ones: give them zero.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolat
 /// How long a cause is silent after a line.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Logs what happens to many waiters, locks or connections at the same time as one line. The first event is logged at once. Those within a
+/// Logs what happens to many waiters, locks or connections at the same time as one line. The first event is logged immediately. Those within a
 /// second after a line are counted, and logged as one line, that of the last of them, when the second is over.
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session

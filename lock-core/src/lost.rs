@@ -24,7 +24,7 @@ impl Hold {
     /// too.
     ///
     /// It is ready at the deadline even if the store and the keeper do not answer, and before another client can be admitted. After that a
-    /// new holder may be at work, so stop what writes at once. It needs no runtime, but the task that awaits it has to be polled: work that
+    /// new holder may be at work, so stop what writes immediately. It needs no runtime, but the task that awaits it has to be polled: work that
     /// never awaits asks [`is_held`](Self::is_held) instead.
     pub fn lost(&self) -> Lost {
         Lost { hold: self.clone(), watcher: None }

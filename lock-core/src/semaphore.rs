@@ -7,7 +7,7 @@ use crate::{AcquireOptions, Claim, Error, Lock, LockName, client::Client};
 /// A number of permits that are taken in portions. Made by [`Locks::semaphore`](crate::Locks::semaphore).
 ///
 /// Use it to bound how much happens at the same time over all processes, such as the calls of a service that allows only a few. It does not
-/// bound a rate: a permit that is released is free at once.
+/// bound a rate: a permit that is released is free immediately.
 ///
 /// First come, first served: small portions do not pass a large one at the head of the queue, so that it does not starve. All processes
 /// have to name the same limit while the semaphore is in use; another limit is refused with

@@ -105,7 +105,7 @@ fn a_keeper_that_stands_still_and_one_that_has_ended_are_told() {
 
     stand_still(&told);
 
-    // It panics, goes on, and panics again at once, for the driver of its sockets is gone.
+    // It panics, goes on, and panics again immediately, for the driver of its sockets is gone.
     end(&Keeper::start().unwrap());
     assert_eq!(field_of(&told, "keeper panicked", "panic"), "an ordered panic of a waker");
     assert!(!field_of(&told, "keeper ended", "panic").is_empty());

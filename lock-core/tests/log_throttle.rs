@@ -58,7 +58,7 @@ async fn a_cause_is_told_at_once_and_then_once_a_second_with_its_number() {
     for pair in told.windows(2) {
         assert!(pair[1].3.since(pair[0].3) >= s(1), "two lines within a second: {told:?}");
     }
-    // Once it was silent for a while, the next is told at once.
+    // Once it was silent for a while, the next is told immediately.
     log.note("away", 25);
     assert_eq!(log.said(), [("away", 25, None)]);
 }

@@ -172,7 +172,7 @@ async fn a_slow_answer_to_the_request_for_the_full_lease_costs_no_place() {
     let guard = hold(&holder, &long()).await;
     let waiting = wait(&waiter, short_while_waiting()).await;
     let (place, released) = (sim.rows("a").await[1].token, sim.now());
-    // It is carried out at once, and answered after the shorter lease would have ended.
+    // It is carried out immediately, and answered after the shorter lease would have ended.
     waiter.wire.once(Verb::Enter, Fault::Late(WAITING + s(1)));
     guard.release().await.unwrap();
     let granted = waiting.await.unwrap().unwrap();

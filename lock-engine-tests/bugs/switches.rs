@@ -242,7 +242,7 @@ pub(crate) const BUGS: &[InEngine] = &[
             Switch {
                 file: "keeper/registry.rs",
                 from: "                let (held, loss) = lease.hold.look();\n",
-                to: r#"                // This call reports a loss at once.
+                to: r#"                // This call reports a loss immediately.
                 if crate::bug("b32") { let _ = lease.hold.is_held(); }
                 let (held, loss) = lease.hold.look();
 "#,

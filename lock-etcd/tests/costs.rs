@@ -78,7 +78,7 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// In a short queue, the look that follows the watches reads all entries, and shows at once that none is ahead any more.
+/// In a short queue, the look that follows the watches reads all entries, and shows immediately that none is ahead any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     let server = TestServer::start("case").await;

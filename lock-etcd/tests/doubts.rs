@@ -111,7 +111,7 @@ async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
     }
 }
 
-/// Without space, neither a tombstone nor anything else can be put. So the lock is free at once, but the release is not confirmed until
+/// Without space, neither a tombstone nor anything else can be put. So the lock is free immediately, but the release is not confirmed until
 /// the tombstone is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later() {

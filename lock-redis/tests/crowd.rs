@@ -16,7 +16,7 @@ use lock_core::{
 };
 use lock_redis::{Redis, RedisConfig};
 
-/// Ends the validity of all locks of the crowd at the same time, so that they are lost at once.
+/// Ends the validity of all locks of the crowd at the same time.
 #[derive(Debug)]
 struct EndsAt(BootTime);
 

@@ -113,7 +113,7 @@ pub(crate) fn no_folder(database: &Path, folder: &Path, error: io::Error) -> Bac
     BackendError::new(STORE, Kind::Unreachable, message).unsent().advised().with_source(error)
 }
 
-/// The file was not free to write to for the whole time limit, so the caller does not retry at once.
+/// The file was not free to write to for the whole time limit, so the caller does not retry immediately.
 pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> BackendError {
     let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
     let why = match writer {

@@ -1,4 +1,4 @@
-//! [`Executor`]: carries out operations: on the threads of their callers if that is possible at once, otherwise in order on the worker,
+//! [`Executor`]: carries out operations: on the threads of their callers if that is possible immediately, otherwise in order on the worker,
 //! which may wait.
 
 use std::{

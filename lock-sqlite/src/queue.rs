@@ -190,7 +190,7 @@ impl Queue {
         self.rows.len() == 1 && !self.goes_on
     }
 
-    /// Whether one more entry would be admitted at once.
+    /// Whether one more entry would be admitted immediately.
     pub(crate) fn has_room(&self, claim: Claim) -> bool {
         admission::fits(self.rows.iter().map(|row| u64::from(row.claim.permits())).sum(), claim)
     }

@@ -355,7 +355,7 @@ impl Store {
         kept.map_err(|failure| self.failed(failure))
     }
 
-    /// Leaves the file in an orderly way: removes all entries of this process at once.
+    /// Leaves the file in an orderly way: removes all entries of this process immediately.
     pub(crate) fn close(&mut self, give_up: Instant) {
         let known = self.database.is_some();
         let Some(me) = self.process_files.as_ref().map(ProcessFiles::id) else { return };

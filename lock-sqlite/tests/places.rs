@@ -60,7 +60,7 @@ fn other() {
     });
 }
 
-/// Holds the lock, and says whether it still does whenever it is asked. Extends the lease at once if it is told to.
+/// Holds the lock, and says whether it still does whenever it is asked. Extends the lease immediately if it is told to.
 async fn hold(path: &Path, ttl: Duration) {
     let guard = job(path).acquire_with(&AcquireOptions::new().ttl(ttl)).await.unwrap();
     other::say(guard.token());

@@ -89,7 +89,7 @@ impl Client {
             match answered {
                 Some(Ok(rows)) => return Ok(rows),
                 Some(Err(error)) => {
-                    // Before the error is returned: the caller may ask again at once, and needs another connection.
+                    // Before the error is returned: the caller may ask again immediately, and needs another connection.
                     if ends_connection(&error) || is_missing(&error) {
                         self.sessions.retire(&session);
                     }

@@ -116,7 +116,7 @@ impl Sessions {
         let retired = current.take();
         drop(current);
         // Hints may be missed from now on: the waiters look again, and open the next connection. After a connection that never opened
-        // they would all try again at once, forever: so they are not told.
+        // they would all try again immediately, forever: so they are not told.
         if matches!(session.client.get(), Some(Ok(_))) {
             self.notifier.changed_for_all();
         }
@@ -275,7 +275,7 @@ async fn read_notifications(mut connection: Connection<Socket, NoTlsStream>, end
             }
         }
     }
-    // Before `connection` is dropped: then all requests under way fail, and their callers may ask again at once.
+    // Before `connection` is dropped: then all requests under way fail, and their callers may ask again immediately.
     end.retire();
 }
 

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a process waits at its end by default.
 const DEFAULT_LINGER: Duration = Duration::from_millis(200);
 
-/// Ends processes in each way, and checks that their locks are free at once: their leases would last a minute.
+/// Ends processes in each way, and checks that their locks are free immediately: their leases would last a minute.
 ///
 /// With a long linger, all locks are free. With the default linger, a lock may be left on a busy machine: then its process must have waited for
 /// that time at least. The number of such locks is printed; on an idle machine it is zero.

@@ -305,7 +305,7 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
     assert!(now() >= deadline, "it was lost before its deadline");
 }
 
-/// Deadlines and timers that far away must neither overflow nor fire, and a waiter with them is still granted at once.
+/// Deadlines and timers that far away must neither overflow nor fire, and a waiter with them is still granted immediately.
 pub(super) async fn the_longest_of_all_durations_work(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");

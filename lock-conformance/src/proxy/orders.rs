@@ -51,7 +51,7 @@ pub enum Newcomers {
     Serve,
     /// It is served as soon as the server accepts it, which may take some seconds.
     Await,
-    /// It is reset at once.
+    /// It is reset immediately.
     Refuse,
 }
 

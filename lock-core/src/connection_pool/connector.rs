@@ -13,7 +13,7 @@ pub type ConnectionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// How a backend opens its connections. A [`ConnectionPool`](crate::ConnectionPool) decides when, and on which runtime.
 ///
 /// ### To ensure correctness
-/// Apart from [`open`](Self::open), the methods return at once, and do not call the pool.
+/// Apart from [`open`](Self::open), the methods return immediately, and do not call the pool.
 #[async_trait]
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// What a connection is for: each runtime has at most one for each target. It names the server if the store has several that cannot

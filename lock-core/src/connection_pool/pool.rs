@@ -113,7 +113,7 @@ impl<C: Connector> ConnectionPool<C> {
             (Arc::clone(connector), runtimes.keeper().clone(), Arc::downgrade(&self.0));
         let (connection, task) = PooledConnection::new(id, target.clone(), connector, keeper, owner);
         connections.push(Arc::clone(&connection));
-        // Not locked: a runtime that is shutting down drops the task at once, which comes back to `connection_ended`.
+        // Not locked: a runtime that is shutting down drops the task immediately, which comes back to `connection_ended`.
         drop(connections);
         runtimes.spawn(runtime.as_ref(), task);
         connection
@@ -152,7 +152,7 @@ impl<C: Connector> ConnectionPool<C> {
     }
 
     /// Gives requests to a retired connection again: it was retired because an answer was late, and the answer has come. Callers that wait
-    /// for another one to open get this one at once. Where another one is open already, or this one has ended, nothing changes.
+    /// for another one to open get this one immediately. Where another one is open already, or this one has ended, nothing changes.
     pub fn take_back(&self, connection: &Arc<PooledConnection<C>>) {
         let mut connections = self.0.connections.lock();
         if connection.is_closed() {

@@ -54,7 +54,7 @@ impl RuntimeSelector {
         usable.then_some(runtime)
     }
 
-    /// Spawns a task on a runtime; without one, on the keeper's. A runtime that is being shut down drops the task at once.
+    /// Spawns a task on a runtime; without one, on the keeper's. A runtime that is being shut down drops the task immediately.
     pub fn spawn(&self, runtime: Option<&Handle>, task: impl Future<Output = ()> + Send + 'static) {
         match runtime {
             Some(runtime) => drop(runtime.spawn(task)),

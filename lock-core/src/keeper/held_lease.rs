@@ -39,7 +39,7 @@ impl HeldLease {
         self.hold.lease() / 6
     }
 
-    /// The pause after a failed renewal: short against the ttl, and long enough not to flood a store that refuses at once.
+    /// The pause after a failed renewal: short against the ttl, and long enough not to flood a store that refuses immediately.
     pub(super) fn retry_pause(&self) -> Duration {
         (self.hold.lease() / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }

@@ -61,7 +61,7 @@ impl Queue {
         });
     }
 
-    /// Whether one more entry would be admitted at once.
+    /// Whether one more entry would be admitted immediately.
     pub(super) fn has_room(&self, claim: Claim) -> bool {
         let ahead = self.entries.values().map(|queued| u64::from(queued.entry.claim.permits())).sum();
         admission::fits(ahead, claim)

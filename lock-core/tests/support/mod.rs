@@ -58,7 +58,7 @@ pub(crate) enum Fault {
     Late(Duration),
     /// It is carried out, and the answer is lost.
     ReplyLost,
-    /// The client is told at once that it broke, and it arrives after the given time.
+    /// The client is told immediately that it broke, and it arrives after the given time.
     ArrivesLate(Duration),
     /// The store cannot be reached: it never left the client.
     Refused,
@@ -115,7 +115,7 @@ impl Wire {
         *self.silent.lock().unwrap() = true;
     }
 
-    /// Every answer to a waiter says to look again at once.
+    /// Every answer to a waiter says to look again immediately.
     pub(crate) fn hurry(&self) {
         *self.hasty.lock().unwrap() = true;
     }

@@ -53,7 +53,7 @@ impl<'a> Creation<'a> {
                 put.push(self.put());
                 put
             }
-            // A try does not wait, so its entry is put only if it is admitted at once. A reader is admitted if there is no writer.
+            // A try does not wait, so its entry is put only if it is admitted immediately. A reader is admitted if there is no writer.
             (WaitMode::Try, None) if claim == Claim::reader() => {
                 allowed.push(is_empty(keys.writers()));
                 vec![self.put()]

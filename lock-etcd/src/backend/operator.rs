@@ -64,7 +64,7 @@ impl Operator for Etcd {
             return Ok(Departure::Absent);
         };
         let there = Compare::create_revision(kv.key(), CompareOp::Equal, kv.create_revision());
-        // This notifies the client that holds or waits at once.
+        // This immediately notifies the client that holds or waits.
         let told = TxnOp::put(keys::evictions(&self.config.prefix), entry.to_string(), None);
         let evict = Txn::new().when([there]).and_then([TxnOp::delete(kv.key(), None), told]);
         let sent = self.client.txn(|| evict.clone()).await;

@@ -217,7 +217,7 @@ fn retry_delay(failure: &Failure, was_connected: bool) -> Option<Duration> {
         (_, Cause::LeaseGone) | (Kind::Denied, _) => None,
         // Give a cluster that is not ready some time.
         (Kind::Unavailable, _) => Some(NOT_READY_DELAY),
-        // After a broken connection, try another member at once. If no member can be reached, report that.
+        // After a broken connection, try another member immediately. If no member can be reached, report that.
         (_, Cause::Member) if was_connected => Some(Duration::ZERO),
         _ => None,
     }

@@ -47,7 +47,7 @@ pub(crate) struct WatchHub {
 }
 
 impl WatchHub {
-    /// Watches the entries that a waiter has seen ahead, and its own. The stream of hints exists at once, but carries only certain
+    /// Watches the entries that a waiter has seen ahead, and its own. The stream of hints exists immediately, but carries only certain
     /// hints, from when the snapshot is [armed](Self::arm).
     pub(super) fn listen(&self, entry: EntryId, snapshot: Snapshot) -> Hints {
         let hints = self.notifier.listen(entry);

@@ -39,7 +39,7 @@ pub(crate) struct Session {
     key: Option<Vec<u8>>,
     /// The revision in which the key was put, or already existed.
     opened: i64,
-    /// Whether there is a sign that the session may be over. Then it is checked at once.
+    /// Whether there is a sign that the session may be over. Then it is checked immediately.
     doubted: AtomicBool,
     doubts: Notify,
     ended: Notify,
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Makes the keeper check at once whether the lease exists.
+    /// Makes the keeper check immediately whether the lease exists.
     pub(crate) fn mark_doubtful(&self) {
         self.doubted.store(true, Ordering::Release);
         self.doubts.notify_one();
@@ -159,7 +159,7 @@ impl Session {
         self.doubts.notified().await;
     }
 
-    /// Ends the session: nothing may rely on it any more. The keeper does the rest at once.
+    /// Ends the session: nothing may rely on it any more. The keeper does the rest immediately.
     pub(crate) fn end(&self) {
         self.lock().dead = true;
         self.ended.notify_one();

@@ -162,7 +162,7 @@ impl Cluster {
         self.members[i].front.open()
     }
 
-    /// Ends a member at once.
+    /// Ends a member immediately.
     pub(crate) fn kill(&self, i: usize) {
         self.members[i].member.process().kill();
     }

@@ -43,7 +43,7 @@ const MAX_BATCHES: usize = 2;
 
 /// The queue of verbs to be sent on one connection.
 ///
-/// While few verbs are in flight, the caller sends its verb at once, alone. Otherwise the verb is queued for the task that drives the
+/// While few verbs are in flight, the caller sends its verb immediately, alone. Otherwise the verb is queued for the task that drives the
 /// connection, which sends the queued verbs as one script: see `scripts/batch.lua`.
 ///
 /// A queued verb whose caller no longer waits is not sent. A verb that was sent is like any other command: it may have been carried out,

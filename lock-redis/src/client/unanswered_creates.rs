@@ -16,7 +16,7 @@ use super::connector::PooledCommands;
 /// The creates that ended without an answer, until their entries have left.
 ///
 /// Such a create may arrive after the leave, which therefore writes a tombstone: a key that stays for a minute (PR08). The tombstone can
-/// be deleted at once if the only create of the entry was sent on a connection that is still open, by a caller that was dropped: every
+/// be deleted immediately if the only create of the entry was sent on a connection that is still open, by a caller that was dropped: every
 /// command sent on this connection from now on is executed after the create, and the create is not sent again. This does not hold for
 /// a create
 ///

@@ -89,7 +89,7 @@ impl Sqlite {
         Ok(Self { keeper, files, config, handle, keeper_thread, turns: AtomicUsize::new(0), pid })
     }
 
-    /// Makes a backend, and opens the file, or creates it, so that an unusable file is reported at once.
+    /// Makes a backend, and opens the file, or creates it, so that an unusable file is reported immediately.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong; if the file cannot be opened or created, is damaged, read-only, of a newer version,
@@ -128,7 +128,7 @@ impl Sqlite {
         self.call(move |store, give_up| store.raise_tokens(give_up, last)).await
     }
 
-    /// Runs an operation as one transaction: on the caller's thread if that is possible at once, otherwise on the worker.
+    /// Runs an operation as one transaction: on the caller's thread if that is possible immediately, otherwise on the worker.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure> + Send + 'static,

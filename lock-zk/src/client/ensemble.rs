@@ -118,7 +118,7 @@ impl Ensemble {
         Ok(client)
     }
 
-    /// Whether a server grants sessions of this timeout. If that is unknown, another session is opened to find out, and closed at once.
+    /// Whether a server grants sessions of this timeout. If that is unknown, another session is opened to find out, and closed immediately.
     pub(crate) async fn grants(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
         if let Some(known) = self.limits.grants(endpoint, session_timeout) {
             return Ok(known);

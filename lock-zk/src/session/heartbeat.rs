@@ -8,7 +8,7 @@ use super::liveness::Liveness;
 
 /// The heartbeats of a session: one in each period, and more while answers are late, so that each proof counts as soon as possible.
 ///
-/// A proof counts once a write that was sent a tick after its answer is answered (PR28). If answers come at once, that write is the next
+/// A proof counts once a write that was sent a tick after its answer is answered (PR28). If answers come immediately, that write is the next
 /// heartbeat, a period later. If they take long, an additional heartbeat is sent: waiting for the next period, or for the answer before,
 /// would bring the session's deadline nearer by as much. There is never more than one heartbeat in a tick.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Heartbeat {
     }
 }
 
-/// The time between two heartbeats while answers come at once: a twelfth of the timeout, but at least a tick, because earlier ones do not
+/// The time between two heartbeats while answers come immediately: a twelfth of the timeout, but at least a tick, because earlier ones do not
 /// confirm one another. The proof that counts is up to two periods old, so periods are short.
 pub(crate) fn period(tick: Duration, timeout: Duration) -> Duration {
     tick.max(timeout / 12)

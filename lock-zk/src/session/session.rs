@@ -162,7 +162,7 @@ impl Session {
         self.lock().connection_works
     }
 
-    /// Writes the heartbeat node, which proves the session alive. The request is sent at once, and requests that are sent after it show
+    /// Writes the heartbeat node, which proves the session alive. The request is sent immediately, and requests that are sent after it show
     /// the state at that time or later. A late answer counts as well, even if its caller was dropped: the server may always be slow.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,

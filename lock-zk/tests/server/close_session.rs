@@ -22,7 +22,7 @@ pub(super) async fn close_session(address: &str, session: i64) -> io::Result<()>
 }
 
 /// True if the session is over. The server drops a client's connection when its session is opened from elsewhere. So does it with
-/// ours if the client is back at once: then nothing is said about the goodbye, which may not have been read.
+/// ours if the client is back immediately: then nothing is said about the goodbye, which may not have been read.
 async fn close_once(address: &str, session: i64) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address).await?;
     let mut hello = Vec::new();

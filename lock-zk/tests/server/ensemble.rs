@@ -189,10 +189,10 @@ impl Ensemble {
         [(leader + 1) % 3, (leader + 2) % 3]
     }
 
-    /// Ends the one that leads at once, and returns when another one has carried out a write. Gives who it was, and how long that took.
+    /// Kills the leader, and returns when another member leads and has carried out a write. Returns the former leader, and how long that took.
     ///
     /// # Panics
-    /// If there is none for long.
+    /// If no member leads for long.
     pub(crate) async fn overthrow(&self) -> (usize, Duration) {
         let leader = self.leader().await;
         let began = Instant::now();
@@ -202,7 +202,7 @@ impl Ensemble {
         (leader, began.elapsed())
     }
 
-    /// Ends a member at once.
+    /// Ends a member immediately.
     pub(crate) fn kill(&self, i: usize) {
         self.members[i].member.process().kill();
     }

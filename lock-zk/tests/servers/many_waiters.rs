@@ -185,7 +185,7 @@ mod alone {
 
         server.proxy().order(Links::All, Way::Replies, &Flow::Delay(LATE));
         front.reset(Links::All);
-        // The watches of a connection that has ended are gone at once.
+        // The watches of a connection that has ended are gone immediately.
         let nobody_watches = || async { admin.counts("zk_watch_count").await < watches / 2 };
         eventually("the end of the connection", SLACK, nobody_watches).await;
         for counted in [&BEATS, &MOST_BEFORE_ONE] {

@@ -127,7 +127,7 @@ async fn a_request_fails_in_time_while_the_servers_stay_away() {
     }
 }
 
-/// A request whose connection breaks is repeated at once, when there is no connection. The repetition was not sent, so it is not in
+/// A request whose connection breaks is repeated immediately, when there is no connection. The repetition was not sent, so it is not in
 /// doubt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {

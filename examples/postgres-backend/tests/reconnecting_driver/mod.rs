@@ -19,7 +19,7 @@ struct ConnectsForEach(SocketAddr);
 
 impl ConnectsForEach {
     fn connect(&self) {
-        // On this machine it opens at once, or is refused. It is not used.
+        // On this machine it opens immediately, or is refused. It is not used.
         drop(TcpStream::connect(self.0));
     }
 }

@@ -1,4 +1,4 @@
-//! `distributed-lock`: a loop around `try_acquire`, because `acquire(None)`, which is documented to wait forever, fails at once
+//! `distributed-lock`: a loop around `try_acquire`, because `acquire(None)`, which is documented to wait forever, fails immediately
 //! on a lock that is held (0.2.0). The pause is the first one of the library's own bounded `acquire`.
 
 use std::time::Duration;

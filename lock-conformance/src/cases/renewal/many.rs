@@ -31,7 +31,7 @@ async fn a_thousand_locks(env: TestEnv, ttl: Duration) {
         let lock = client.mutex(&env.name(&format!("job {i} {ttl:?}"))).with_options(options.clone());
         async move { lock.acquire().await.unwrap() }
     });
-    // If all were acquired at once, a busy machine would not answer the last one in time.
+    // If all were acquired at the same time, a busy machine would not answer the last one in time.
     let guards: Vec<Guard> = stream::iter(acquired).buffer_unordered(50).collect().await;
     let before = counted.calls(Verb::Renew);
     assert_all_stay_held(&guards, ttl * 3 / 2).await;

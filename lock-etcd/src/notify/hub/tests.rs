@@ -58,7 +58,7 @@ fn admissible(own: &str, revision: i64) -> WaitEvent {
 /// The revision that the waiter's look has to reach. `Err` if it is not known yet.
 async fn watched(hub: &WatchHub, entry: EntryId) -> Result<Option<i64>, ()> {
     let keeper = Keeper::start().unwrap();
-    // If it is known, it is returned at once, on a busy machine, too.
+    // If it is known, it is returned immediately, on a busy machine, too.
     let until = keeper.now() + Duration::from_millis(500);
     let since = hub.watching_since(entry, &keeper, until).await;
     if since.is_none() && keeper.now() >= until { Err(()) } else { Ok(since) }

@@ -7,7 +7,7 @@ use lock_core::{
     Guard, Hold, Keeper, Lock, Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
 };
 
-/// The files of `src` with what users of locks meet.
+/// The files of `src` with the types that users of locks use.
 const FOR_USERS: [&str; 18] = [
     "entry.rs",
     "error.rs",
@@ -28,7 +28,7 @@ const FOR_USERS: [&str; 18] = [
     "semaphore.rs",
     "token.rs",
 ];
-/// Some of those with what backends use.
+/// Some of the files with the types that backends use.
 const FOR_BACKENDS: [&str; 3] = ["backend.rs", "clock.rs", "keeper/handle.rs"];
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -74,7 +74,7 @@ fn every_kind_of_lock_and_every_store_is_an_object() -> Result<(), Error> {
     Ok(())
 }
 
-/// So that helpers for any lock, as `run` is one, take a `dyn DistributedLock` too.
+/// Then helpers that work on any lock, such as `run`, take a `dyn DistributedLock` too.
 #[tokio::test]
 async fn references_boxes_and_arcs_of_locks_are_locks() {
     async fn token(lock: impl DistributedLock) -> FencingToken {
@@ -161,7 +161,7 @@ fn declarations(file: &str) -> Vec<String> {
     declared.collect()
 }
 
-/// Users meet time as durations; the instants of the library's own clock are for backends.
+/// Users get time as durations; the instants of the library's own clock are for backends.
 #[test]
 fn no_type_that_users_meet_shows_an_instant_of_the_clock() {
     for file in FOR_USERS {
@@ -170,7 +170,7 @@ fn no_type_that_users_meet_shows_an_instant_of_the_clock() {
         let shows: Vec<_> = declared.iter().filter(|declared| declared.contains("BootTime")).collect();
         assert!(shows.is_empty(), "{file}: {shows:?}");
     }
-    // Or it would not be found where it is.
+    // Otherwise the check would not find the item in its file.
     for file in FOR_BACKENDS {
         assert!(declarations(file).iter().any(|declared| declared.contains("BootTime")), "{file}");
     }

@@ -1,5 +1,5 @@
-//! What dropped and released guards leave to the keeper, on simulated time: tried again until it is confirmed, or until the
-//! lease must have ended.
+//! The clean-up that the keeper does for dropped and released guards, on simulated time: it repeats each removal until the store has
+//! confirmed it, or until the lease must have ended.
 
 mod support;
 

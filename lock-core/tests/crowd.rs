@@ -1,5 +1,4 @@
-//! Thousands of locks that are lost in the same moment, beside somebody who writes a log slowly: on a keeper with a thread of its
-//! own.
+//! Thousands of locks are lost at the same moment while a slow log subscriber writes, on a keeper with its own thread.
 
 #[path = "support/crowd.rs"]
 mod crowd;
@@ -9,12 +8,12 @@ use std::{sync::Arc, time::Duration};
 use crowd::Crowd;
 use lock_core::{AcquireOptions, Keeper, Locks, Memory, SystemEntropy};
 
-/// The leases that are kept are short, so that a keeper that is busy for a second loses them: beside others, on a busy machine, that says
+/// The other leases are short, so that a keeper that is busy for a second loses them. On a busy machine, beside other tests, a loss would show
 /// nothing.
 mod alone {
     use super::*;
 
-    /// The only test of this program: a subscriber is that of a whole process.
+    /// The only test of this program, because a log subscriber serves a whole process.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn losses_by_the_thousand_beside_a_slow_log_cost_no_other_lock() {
         let keeper = Keeper::start().unwrap();

@@ -1,4 +1,4 @@
-//! What a wait that is over says of those who were in the way.
+//! What the error of a wait that timed out says about the holders and waiters ahead.
 
 mod support;
 
@@ -11,7 +11,7 @@ async fn take(lock: &Lock, label: &str) -> Guard {
     lock.acquire_with(&AcquireOptions::new().ttl(s(30)).label(label)).await.unwrap()
 }
 
-/// The error of a wait in vain, and whether it says that these locks have the lock, and that others may.
+/// The error of a wait that timed out, and whether it names this client or other clients as holders.
 async fn refused(lock: &Lock, wait: Duration) -> (String, bool, bool) {
     let error = lock.acquire_with(&AcquireOptions::new().ttl(s(30)).wait(wait)).await.unwrap_err();
     let Error::WaitTimeout { waited, here, others, .. } = &error else { panic!("{error:?}") };
@@ -68,7 +68,7 @@ async fn a_read_lock_that_is_held_here_tells_whether_others_may_read_too() {
     assert!(here && others && said.contains(" (`ours`), and maybe by others; "), "{said}");
 }
 
-/// Who waits further behind is not told of the hand-over.
+/// A waiter further behind is not notified of the hand-off.
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_has_left_since_the_last_look_is_not_taken_for_our_own() {
     let sim = Sim::new();

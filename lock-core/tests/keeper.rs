@@ -21,7 +21,7 @@ async fn all_who_sleep_until_the_same_instant_wake_then() {
     let until = sim.now() + s(5);
     let sleepers: Vec<_> = (0..5).map(|_| tokio::spawn(keeper.sleep_until(until))).collect();
     sleep(ms(1)).await;
-    // One that goes away takes nobody along.
+    // A timer that is dropped does not affect the others.
     sleepers[2].abort();
     for (i, sleeper) in sleepers.into_iter().enumerate() {
         assert_eq!(sleeper.await.is_ok(), i != 2);
@@ -40,7 +40,7 @@ async fn a_sleep_that_is_shorter_than_those_before_it_ends_in_time() {
     sleep(ms(300)).await;
     keeper.sleep_until(start + ms(700)).await;
     assert_at(sim.now(), start + ms(700));
-    // And one behind it, which nobody was told of when the keeper went to sleep.
+    // And a later one, which did not exist when the keeper went to sleep.
     keeper.sleep_until(start + ms(5_400)).await;
     assert_at(sim.now(), start + ms(5_400));
     long.await.unwrap();
@@ -87,7 +87,7 @@ async fn a_timeout_wakes_the_task_that_polled_it_last_and_only_that() {
     let keeper = sim.client().keeper;
     let mut timeout = Box::pin(keeper.timeout_at(sim.now() + s(5), pending::<()>()));
     let (first, last) = (Arc::new(Counting::default()), Arc::new(Counting::default()));
-    // The last one twice, as when something else wakes its task meanwhile.
+    // The last one twice, as if something else had woken its task.
     for task in [&first, &last, &last] {
         let waker = Waker::from(Arc::clone(task));
         assert!(timeout.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -1,5 +1,5 @@
-//! What is told of a keeper that stands still, and of one that a panic has ended. A subscriber is that of a whole process, so this is the
-//! only test of this program.
+//! The log lines about a keeper that stands still, and about one that a panic has ended. This is the only test of the program, because a log
+//! subscriber serves a whole process.
 #![cfg(unix)]
 
 #[path = "support/keeper_end.rs"]
@@ -22,10 +22,10 @@ use tracing::{
 
 use self::keeper_end::end;
 
-/// The most that a busy machine takes for anything here.
+/// The longest that any step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tells of each event what it says, and its fields.
+/// Sends the message and the fields of each event.
 struct Telling(mpsc::Sender<(String, Fields)>);
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Subscriber for Telling {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let message = fields.0.remove("message").unwrap_or_default();
-        // Nobody listens any more when the test is over.
+        // When the test is over, the receiver is gone.
         let _ = self.0.send((message, fields));
     }
 
@@ -67,7 +67,7 @@ impl Subscriber for Telling {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A field of the next event that says this.
+/// A field of the next event with this message.
 fn field_of(told: &mpsc::Receiver<(String, Fields)>, message: &str, field: &str) -> String {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -105,7 +105,7 @@ fn a_keeper_that_stands_still_and_one_that_has_ended_are_told() {
 
     stand_still(&told);
 
-    // It panics, goes on, and panics again immediately, for the driver of its sockets is gone.
+    // It panics, goes on, and panics again immediately, because the driver of its sockets is gone.
     end(&Keeper::start().unwrap());
     assert_eq!(field_of(&told, "keeper panicked", "panic"), "an ordered panic of a waker");
     assert!(!field_of(&told, "keeper ended", "panic").is_empty());

@@ -1,4 +1,4 @@
-//! The last handle of locks waits a moment for what they gave back, unless its thread has tasks to run.
+//! Dropping the last handle of `Locks` waits a moment for pending releases, unless the thread runs tasks.
 
 use std::{
     sync::Arc,
@@ -13,10 +13,10 @@ use lock_core::{
 };
 use tokio::{runtime::Builder, sync::Semaphore};
 
-/// Longer than any machine is busy.
+/// Longer than a busy machine delays any step.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A store that lets as many leave as it is told to.
+/// A store that carries out as many leaves as the test permits.
 #[derive(Clone, Debug)]
 struct Reluctant {
     memory: Memory,
@@ -53,7 +53,7 @@ impl Backend for Reluctant {
     }
 }
 
-/// One lock that is held, and nothing else that has its client.
+/// One held lock, and no other handle of its client.
 fn held(leaves: usize, linger: Option<Duration>) -> (Reluctant, Guard) {
     let store = Reluctant { memory: Memory::new(), leaves: Arc::new(Semaphore::new(leaves)) };
     let keeper = Keeper::start().unwrap();
@@ -72,7 +72,7 @@ fn is_free(store: &Reluctant) -> bool {
 
 #[test]
 fn a_guard_that_is_dropped_last_of_all_is_released_by_then() {
-    // However long: it has no overflow.
+    // Even the longest duration does not overflow.
     let (store, guard) = held(1, Some(Duration::MAX));
     drop(guard);
     assert!(is_free(&store));
@@ -141,7 +141,7 @@ fn who_has_stopped_the_keeper_waits_for_nothing() {
     assert!(began.elapsed() < LONG);
 }
 
-/// A clone that is still there may take locks, and is the one to wait.
+/// A remaining clone may take locks, and its drop is the one that waits.
 #[test]
 fn only_the_last_handle_waits() {
     let store = Reluctant { memory: Memory::new(), leaves: Arc::new(Semaphore::new(0)) };

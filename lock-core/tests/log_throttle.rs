@@ -1,4 +1,4 @@
-//! What happens again and again is told in a line a second, on simulated time.
+//! A repeated event is logged at most once a second, on simulated time.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use lock_core::{BootTime, LogThrottle};
 use support::{Client, Sim, assert_at, ms, s, sleep};
 
-/// A line: of which cause, the number of the last thing that it tells of, how many they are, and when.
+/// A line: its cause, the number of the last event in it, how many events it stands for, and its time.
 type Line = (&'static str, u32, Option<u64>, BootTime);
 
 struct Log {
@@ -34,7 +34,7 @@ impl Log {
         std::mem::take(&mut *self.told.lock().unwrap())
     }
 
-    /// Without when.
+    /// The same without the time.
     fn said(&self) -> Vec<(&'static str, u32, Option<u64>)> {
         self.told().into_iter().map(|(cause, number, times, _)| (cause, number, times)).collect()
     }
@@ -53,12 +53,12 @@ async fn a_cause_is_told_at_once_and_then_once_a_second_with_its_number() {
     let counts: Vec<_> = told.iter().map(|(_, _, times, _)| times.unwrap_or(1)).collect();
     assert_eq!((counts.len(), counts[0], counts.iter().sum()), (4, 1, 25), "{told:?}");
     assert_eq!(told[0], ("away", 0, None, start));
-    // The last that is counted is what is told.
+    // The line has the last counted event.
     assert_eq!(told[3].1, 24);
     for pair in told.windows(2) {
         assert!(pair[1].3.since(pair[0].3) >= s(1), "two lines within a second: {told:?}");
     }
-    // Once it was silent for a while, the next is told immediately.
+    // After a pause, the next event is logged immediately.
     log.note("away", 25);
     assert_eq!(log.said(), [("away", 25, None)]);
 }

@@ -1,4 +1,4 @@
-//! How often a waiter looks, what it tells of that, and which errors it asks about again, on simulated time.
+//! How often a waiter looks, what its progress reports, and after which errors it asks again, on simulated time.
 
 mod support;
 
@@ -106,16 +106,16 @@ async fn a_wait_of_zero_is_one_question_and_any_other_stands_in_the_queue() {
     let error = lock.acquire_with(&ttl(30).wait(s(3))).await.unwrap_err();
     let took = sim.now().since(asked);
     let Error::WaitTimeout { waited, ahead, .. } = error else { panic!("{error:?}") };
-    // What it tells is what was asked for, whatever the timers made of it.
+    // It reports the time that was asked for, even if the timers fire later.
     assert_eq!((waited, ahead), (s(3), Some(1)));
     assert!(took >= s(3) && took <= s(3) + ms(2), "{took:?}");
-    // The keeper takes the place back.
+    // The keeper gives up the place.
     sleep(ms(1)).await;
     held.release().await.unwrap();
     lock.acquire_with(&ttl(30).wait(s(0))).await.unwrap().release().await.unwrap();
 }
 
-/// The looks of a waiter fail for longer than its lease lasts, and somebody else has come meanwhile.
+/// The looks of a waiter fail for longer than its lease lasts, and another waiter has joined the queue.
 #[tokio::test(start_paused = true)]
 async fn a_place_that_was_lost_and_taken_again_is_told_as_another_one() {
     let sim = Sim::new();

@@ -9,7 +9,7 @@ use support::{Sim, Verb, ms, s, sleep};
 
 const POLLS: BackOff = BackOff { least: ms(20), most: ms(500) };
 
-/// Of all numbers, always the same: what one acquisition needs.
+/// Always the same random number, which is enough for one acquisition.
 #[derive(Debug)]
 struct Draws(u128);
 

@@ -1,4 +1,4 @@
-//! The keeper on simulated time: when it renews, when it gives up, and what it says then. Exact to the tick.
+//! The keeper on simulated time: when it renews, when it gives up, and what it reports then, exact to the tick.
 
 mod support;
 
@@ -187,7 +187,7 @@ async fn an_evicted_holder_knows_it_at_once_and_not_at_its_next_renewal() {
     assert_at(sim.now(), evicted);
 }
 
-/// The store, too, forgets an entry at its deadline: which of the two is noticed first says nothing.
+/// The store removes an entry at its deadline, too. Which of the two is noticed first does not matter.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_found_gone_after_its_deadline_was_lost_by_the_deadline() {
     let sim = Sim::new();
@@ -197,7 +197,7 @@ async fn a_lock_that_is_found_gone_after_its_deadline_was_lost_by_the_deadline()
     client.wire.once(Verb::Renew, Fault::Late(ms(100)));
     client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
     sleep(ms(10)).await;
-    // The answer is the first thing that anybody hears after it.
+    // The answer is the first message after it.
     sim.suspend(TTL);
     sleep(ms(100)).await;
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
@@ -325,7 +325,7 @@ async fn a_store_that_is_always_slow_but_extends_every_lease_costs_no_lock() {
     assert!(guard.is_held());
 }
 
-/// Somebody says to a waiter that it was admitted, which the store knows nothing of. PR36: renewed is not admitted.
+/// A forged hint tells a waiter that it was admitted, and the store has not admitted it. PR36: renewed is not admitted.
 #[tokio::test(start_paused = true)]
 async fn who_was_never_admitted_learns_so_from_the_first_renewal() {
     let sim = Sim::new();

@@ -10,7 +10,7 @@ use std::sync::{
 use lock_core::{AcquireOptions, DistributedLock, Error, LostReason};
 use support::{Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
-/// Tells when it is dropped.
+/// Records that it was dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -60,7 +60,7 @@ async fn a_body_that_ends_after_the_loss_does_not_pass_for_done() {
     let client = sim.client();
     let lock = client.locks.mutex("a").unwrap().with_options(AcquireOptions::new().ttl(s(10)));
     let sim = &sim;
-    // It never awaits, so that nobody could stop it.
+    // It never awaits, so it cannot be stopped.
     let error = lock.run(|_| async { sim.suspend(s(60)) }).await.unwrap_err();
     assert!(matches!(error, Error::Lost { stopped: false, .. }), "{error:?}");
     assert!(!error.is_transient(), "what may be finished is not run again");

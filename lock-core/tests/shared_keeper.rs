@@ -1,5 +1,5 @@
-//! The keeper of a process that has ended by a panic: the next that is asked for is another one. It is that of the whole process, so
-//! this is the only test of this program.
+//! If the shared keeper has ended by a panic, the next call returns a new one. This is the only test of the program, because the whole process
+//! shares the keeper.
 #![cfg(unix)]
 
 #[path = "support/keeper_end.rs"]
@@ -30,7 +30,7 @@ fn the_shared_keeper_is_replaced_when_a_panic_has_ended_it() {
         assert!(!Keeper::shared().has_ended(), "the one that has ended is given again");
         let after = Locks::new(Memory::new());
         let guard = block_on(after.mutex("job").unwrap().acquire()).unwrap();
-        // It does what a keeper is for.
+        // It renews.
         drop(guard);
         let (lock, started) = (after.mutex("job").unwrap(), Instant::now());
         while !block_on(lock.queue()).unwrap().is_empty() {

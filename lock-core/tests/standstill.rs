@@ -1,4 +1,4 @@
-//! A keeper that is kept from running, or has ended: no loss goes untold, and nobody is given a lock that nothing renews.
+//! A keeper that cannot run, or has ended: every loss is reported, and no lock is granted that is not renewed.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use lock_core::{
     Step, SystemEntropy, WaitMode,
 };
 
-/// The most that a busy machine takes for anything here.
+/// The longest that any step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn locks(keeper: &Keeper) -> Locks {
@@ -26,7 +26,7 @@ fn hold(locks: &Locks, ttl: Duration) -> Guard {
     futures_executor::block_on(lock.acquire_with(&AcquireOptions::new().ttl(ttl))).unwrap()
 }
 
-/// Waits for the signal on a thread of its own, so that one that never comes fails the test.
+/// Waits for the signal on another thread, so that the test fails if the signal never comes.
 fn await_loss(guard: &Guard) -> LostReason {
     let (tell, told) = mpsc::channel();
     let lost = guard.lost();
@@ -44,7 +44,7 @@ fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
     });
     assert!(guard.is_held());
     assert_eq!(await_loss(&guard), LostReason::Expired);
-    // Nothing is renewed meanwhile, and that is told as well.
+    // Nothing is renewed in the meantime, and that is logged as well.
     let next = hold(&other, Duration::from_secs(1));
     assert_eq!(await_loss(&next), LostReason::Expired);
     drop(go_on);
@@ -57,7 +57,7 @@ fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
     }
 }
 
-/// What wakes a socket that somebody waits for elsewhere is the keeper's own turn to look at its sockets.
+/// If a task elsewhere waits for a socket, the keeper wakes it when it polls its sockets.
 #[cfg(unix)]
 #[test]
 fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
@@ -95,11 +95,11 @@ fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
     let locks = locks(&keeper);
     let refused = futures_executor::block_on(locks.mutex("b").unwrap().acquire());
     assert!(matches!(refused, Err(Error::KeeperEnded { .. })), "{refused:?}");
-    // What waits on it is told that its time is over, all the same.
+    // Its timers still fire, although it has ended.
     futures_executor::block_on(keeper.sleep_until(keeper.now() + Duration::from_millis(50)));
 }
 
-/// A store that tells of losses by a panic.
+/// A store whose stream of alarms panics.
 struct Alarming(Memory);
 
 #[async_trait]

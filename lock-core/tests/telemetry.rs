@@ -1,4 +1,4 @@
-//! The names and fields of what is traced are a contract: this is its test.
+//! Tests the contract about traces: their names and fields.
 
 mod support;
 
@@ -12,7 +12,7 @@ use lock_core::{AcquireOptions, DistributedLock};
 use support::{Fault, Sim, Verb, ms, s, sleep};
 use tracing::{Event, Id, Subscriber, field::Field, span};
 
-/// Writes down what it sees: spans and events by name, with their fields.
+/// Records spans and events by name, with their fields.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Traced>>>);
 
@@ -204,7 +204,7 @@ async fn a_release_that_finds_its_entry_gone_is_traced_as_a_loss() {
     assert!(seen.find("lock released").is_empty());
 }
 
-/// The answer comes after the keeper has given up its place, and before the lease ends that it tells of.
+/// The answer comes after the keeper has given up the place, and before the lease in the answer ends.
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_lost_before_a_late_answer_is_traced_too() {
     let seen = Seen::default();
@@ -271,7 +271,7 @@ async fn what_many_meet_at_once_is_one_line_a_second_with_their_number() {
     ] {
         let (lines, times) = told(name, verb);
         assert!(lines <= 31, "{lines} lines of `{name}` {verb} in 30 s");
-        // What came in the last second is not told yet.
+        // The events of the last second are not logged yet.
         assert!(times <= all && times + 2 * CROWD >= all, "`{name}` {verb} tells of {times} of {all}");
     }
     assert!(held.iter().all(|guard| !guard.is_held()));
@@ -279,7 +279,7 @@ async fn what_many_meet_at_once_is_one_line_a_second_with_their_number() {
     drop(taken);
 }
 
-/// Nobody confirms that it has left, but nothing of it can be there any more.
+/// The store does not confirm the leave, but the lease must have ended by then.
 #[tokio::test(start_paused = true)]
 async fn a_cleanup_that_fails_until_its_lease_has_ended_is_told_as_abandoned() {
     let seen = Seen::default();
@@ -301,7 +301,7 @@ async fn a_cleanup_that_fails_until_its_lease_has_ended_is_told_as_abandoned() {
     assert_eq!(client.wire.sent(Verb::Leave).len(), tries, "it is tried again");
 }
 
-/// A departure that is in doubt is tried until it is confirmed: that need not be said each time.
+/// A leave in doubt is repeated until it is confirmed. Not each attempt is logged.
 #[tokio::test(start_paused = true)]
 async fn what_is_tried_for_ever_is_told_ever_more_seldom() {
     let seen = Seen::default();

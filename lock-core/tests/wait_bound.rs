@@ -10,7 +10,7 @@ use support::{Fault, Sim, Verb, Wire, ms, s};
 /// From a moment to more than three leases.
 const WAITS: [Duration; 5] = [ms(1), ms(40), ms(300), ms(1_500), s(100)];
 
-/// What a store does to a waiter, and how it is told to.
+/// What a store does to a waiter, and the faults that make it do so.
 type Behaviour = (&'static str, fn(&Wire));
 
 const BEHAVIOURS: [Behaviour; 8] = [

@@ -1,4 +1,4 @@
-//! The wait engine on simulated time: when it looks again, when it gives up, and what a hint is worth.
+//! The wait engine on simulated time: when it looks again, when it gives up, and which hints it trusts.
 
 mod support;
 
@@ -16,7 +16,7 @@ async fn hold(client: &Client, options: &AcquireOptions) -> lock_core::Guard {
     client.locks.mutex("a").unwrap().acquire_with(options).await.unwrap()
 }
 
-/// Starts to wait, in a task of its own, and gives the store the time to see it.
+/// Starts to wait in a new task, and lets the request arrive.
 async fn wait(
     client: &Client,
     options: AcquireOptions,
@@ -58,7 +58,7 @@ async fn a_hand_off_is_one_hint_and_asks_nothing() {
     assert!(next.remaining() <= lease(s(30)));
 }
 
-/// A session of ZooKeeper is 40 s long at the most, unless its servers are told otherwise.
+/// A session of ZooKeeper lasts 40 s at most, unless its servers are configured otherwise.
 #[tokio::test(start_paused = true)]
 async fn a_hint_is_the_grant_also_where_the_store_grants_a_short_lease() {
     let sim = Sim::new();
@@ -165,12 +165,12 @@ async fn a_place_whose_future_is_not_polled_for_a_ttl_is_given_up_by_the_keeper(
     assert!((&mut asleep).now_or_never().is_none());
     let waiting = wait(&next, ttl(s(30))).await;
     guard.release().await.unwrap();
-    // The lock was handed to the sleeper, who does not collect it.
+    // The lock was granted to the waiter that sleeps, and does not take it.
     let released = sim.now();
     let granted = waiting.await.unwrap().unwrap();
     assert!(sim.now().since(released) <= s(6), "nobody renewed what nobody collected");
     assert_eq!(sleeper.wire.sent(Verb::Leave).len(), 1);
-    // When it wakes up at last it stands in the queue again, behind the others.
+    // When it wakes up, it joins the queue again, behind the others.
     let asleep = tokio::spawn(asleep);
     sleep(s(20)).await;
     assert!(!asleep.is_finished());
@@ -235,7 +235,7 @@ async fn a_grant_slower_than_its_own_ttl_is_never_given_out() {
     client.wire.always(Verb::Enter, Some(Fault::Late(ms(1_500))));
     let error = client.locks.mutex("a").unwrap().acquire_with(&ttl(s(1))).await.unwrap_err();
     assert!(matches!(error, Error::TooSlow { .. }), "{error:?}");
-    // Three grants in a row may be bad luck; the look behind each finds that the entry has expired.
+    // Three late grants in a row are tolerated; the look after each of them finds that the entry has expired.
     assert_eq!(client.wire.sent(Verb::Enter).len(), 7);
     client.wire.always(Verb::Enter, None);
     sleep(s(2)).await;
@@ -293,7 +293,7 @@ async fn a_create_that_arrives_after_its_leave_finds_a_tombstone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_create_that_arrives_twice_leaves_nothing_behind_a_release() {
-    // PR08: the doubt about the first create goes with the guard that the second one gave.
+    // PR08: the guard of the second create still knows that the first create is in doubt.
     let sim = Sim::new();
     let client = sim.client();
     client.wire.once(Verb::Enter, Fault::ArrivesLate(s(5)));
@@ -358,7 +358,7 @@ async fn an_entry_in_a_session_is_left_for_when_its_future_is_never_polled() {
     assert_eq!(client.wire.sent(Verb::Leave).len(), 0, "too early");
     sleep(ms(20)).await;
     assert_eq!(client.wire.sent(Verb::Leave).len(), 1);
-    // What the answer says is not to be relied on any more.
+    // The answer must not be relied on any more.
     let guard = asleep.await.unwrap();
     sleep(s(1)).await;
     assert_eq!(sim.rows("a").await[0].entry, Some(guard.entry_id()));

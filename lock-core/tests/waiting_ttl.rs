@@ -1,4 +1,4 @@
-//! A shorter lease for those who wait than for those who hold, on simulated time.
+//! Waiters with a shorter lease than holders, on simulated time.
 
 mod support;
 
@@ -22,7 +22,7 @@ async fn hold(client: &Client, options: &AcquireOptions) -> Guard {
     client.locks.mutex("a").unwrap().acquire_with(options).await.unwrap()
 }
 
-/// Starts to wait, in a task of its own, and gives the store the time to see it.
+/// Starts to wait in a new task, and lets the request arrive.
 async fn wait(client: &Client, options: AcquireOptions) -> tokio::task::JoinHandle<Result<Guard, Error>> {
     let lock = client.locks.mutex("a").unwrap();
     let waiter = tokio::spawn(async move { lock.acquire_with(&options).await });
@@ -30,7 +30,7 @@ async fn wait(client: &Client, options: AcquireOptions) -> tokio::task::JoinHand
     waiter
 }
 
-/// What is left, for the store, of the lease of the entry at this place in the queue.
+/// The rest of the lease, as the store has it, of the entry at this place in the queue.
 async fn left(sim: &Sim, place: usize) -> Duration {
     sim.rows("a").await[place].lease_left.unwrap()
 }
@@ -69,7 +69,7 @@ async fn who_waited_with_a_shorter_lease_holds_with_the_full_one() {
     assert_eq!(waiter.wire.sent(Verb::Enter).len(), looks + 1, "one look asks for it");
     assert!(granted.remaining() + ms(2) >= lease(TTL), "{:?}", granted.remaining());
     assert!(left(&sim, 0).await + ms(2) >= TTL, "the store knows nothing of it");
-    // It is renewed as any other.
+    // It is renewed like any other lease.
     sleep(s(9)).await;
     assert_eq!(waiter.wire.sent(Verb::Renew).len(), 0);
     sleep(s(2)).await;
@@ -115,7 +115,7 @@ async fn nothing_is_granted_before_the_full_lease_is_answered_for() {
 async fn who_comes_back_to_the_queue_waits_with_the_shorter_lease_again() {
     let sim = Sim::new();
     let (client, next) = (sim.client(), sim.client());
-    // It is admitted, and cannot ask for the full lease before its own has ended, and another one holds the lock.
+    // It is admitted, but cannot ask for the full lease before its own lease has ended and another client holds the lock.
     client.wire.once(Verb::Enter, Fault::Late(ms(0)));
     client.wire.always(Verb::Enter, Some(Fault::Refused));
     let start = sim.now();
@@ -185,7 +185,7 @@ async fn a_slow_answer_to_the_request_for_the_full_lease_costs_no_place() {
 async fn a_close_counts_on_the_full_lease_once_it_was_asked_for() {
     let sim = Sim::new();
     let client = sim.client();
-    // It is admitted, and what becomes of the request for the full lease is not known.
+    // It is admitted, and the outcome of its request for the full lease is unknown.
     client.wire.once(Verb::Enter, Fault::Late(ms(0)));
     client.wire.always(Verb::Enter, Some(Fault::Hangs));
     client.wire.always(Verb::Leave, Some(Fault::Refused));

@@ -1,5 +1,4 @@
-//! Thousands of locks that are lost in the same moment, beside somebody who writes a log slowly: in real time, for the tests of
-//! several stores.
+//! Thousands of locks are lost at the same moment while a slow log subscriber writes: in real time, for the tests of several stores.
 
 use std::{
     sync::{
@@ -17,25 +16,25 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 const CROWD: usize = 10_000;
 
-/// A line takes so long: a slow terminal, a pipe, a disk. Long enough that a fifth of all lines, 2 s, is well above what the losses take
+/// How long a line takes: a slow terminal, a pipe, a disk. Long enough that a fifth of all lines, 2 s, is well above what the losses take
 /// without a log: 0.15 to 0.2 s of a core, so 0.97 s beside servers of Java that start on the same two cores.
 const LINE: Duration = Duration::from_millis(1);
 
-/// How late a loss may be told, and how long an acquisition may take meanwhile: a fifth of what a line for each of them takes.
+/// How late a loss may be reported, and how long an acquisition may take in the meantime: a fifth of the time that one line for each loss takes.
 const LATE: Duration = LINE.saturating_mul(CROWD as u32 / 5);
 
-/// The most that a busy machine takes for all of it.
+/// The longest that all of it may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the locks are taken.
 pub(crate) struct Crowd {
-    /// Those that are lost.
+    /// The locks that are lost.
     pub(crate) ending: AcquireOptions,
-    /// The ttl of those that are kept meanwhile: a keeper that is busy for longer loses them.
+    /// The ttl of the locks that are kept: a keeper that is busy for longer loses them.
     pub(crate) kept: Duration,
 }
 
-/// One of those that are lost.
+/// One of the locks that are lost.
 struct Ending {
     _guard: Guard,
     _lost: Lost,
@@ -59,7 +58,7 @@ impl Crowd {
         let crowd: Vec<Ending> = crowd.collect().await;
 
         let (started, mut over_since, mut slowest) = (Instant::now(), None, Duration::ZERO);
-        // Until a second after the last, in which what is left of them goes.
+        // Until a second after the last loss, in which the rest of them is cleaned up.
         while over_since.is_none_or(|since: Instant| since.elapsed() < Duration::from_secs(1)) {
             assert!(started.elapsed() < PATIENCE, "not all of them were told");
             for guard in &kept {
@@ -108,7 +107,7 @@ impl Wake for Woken {
     }
 }
 
-/// Takes its time over each line, and counts those that people are to read.
+/// Is slow with each line, and counts the lines of the levels that people read.
 struct Slow(Arc<AtomicUsize>);
 
 impl Subscriber for Slow {

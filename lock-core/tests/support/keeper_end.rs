@@ -13,7 +13,7 @@ use std::{
 use lock_core::Keeper;
 use tokio::net::UnixStream;
 
-/// The most that a busy machine takes for it.
+/// The longest that it may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Panicking;
@@ -24,7 +24,7 @@ impl Wake for Panicking {
     }
 }
 
-/// What wakes a socket that somebody waits for elsewhere is the keeper's own turn to look at its sockets, which nothing is put around.
+/// If a task elsewhere waits for a socket, the keeper wakes it when it polls its sockets. Nothing catches a panic there.
 pub(crate) fn end(keeper: &Keeper) {
     let (tell, told) = mpsc::channel();
     keeper.spawn(async move { tell.send(UnixStream::pair().unwrap()).unwrap() });

@@ -52,13 +52,13 @@ pub(crate) enum Verb {
 /// What happens to one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// It never arrives, and the client is told so after the given time.
+    /// It never arrives, and the client gets an error after the given time.
     Lost(Duration),
     /// It is carried out, and answered after the given time.
     Late(Duration),
     /// It is carried out, and the answer is lost.
     ReplyLost,
-    /// The client is told immediately that it broke, and it arrives after the given time.
+    /// The client gets an error immediately, and the request arrives after the given time.
     ArrivesLate(Duration),
     /// The store cannot be reached: it never left the client.
     Refused,
@@ -66,7 +66,7 @@ pub(crate) enum Fault {
     Hangs,
 }
 
-/// Memory behind a wire that can be told to fail. Writes down every request.
+/// Memory behind a wire that fails as a test orders. Records every request.
 #[derive(Debug)]
 pub(crate) struct Wire {
     memory: Memory,
@@ -79,17 +79,17 @@ pub(crate) struct Wire {
     /// The longest lease that is granted to a waiter.
     longest: Mutex<Option<Duration>>,
     guarantees: OnceLock<Guarantees>,
-    /// Where made-up hints go in.
+    /// Receives the hints that a test makes up.
     injected: Mutex<Option<UnboundedSender<Hint>>>,
 }
 
 impl Wire {
-    /// The next request of this kind fails so.
+    /// The next request of this kind fails in this way.
     pub(crate) fn once(&self, verb: Verb, fault: Fault) {
         self.faults.lock().unwrap().entry(verb).or_default().push_back(fault);
     }
 
-    /// Every request of this kind fails so, until told otherwise.
+    /// Every request of this kind fails in this way, until the next call.
     pub(crate) fn always(&self, verb: Verb, fault: Option<Fault>) {
         match fault {
             Some(fault) => self.always.lock().unwrap().insert(verb, fault),
@@ -110,7 +110,7 @@ impl Wire {
         self.guarantees.set(guarantees).expect("it is told first");
     }
 
-    /// No hint comes through any more.
+    /// No hint arrives any more.
     pub(crate) fn silence(&self) {
         *self.silent.lock().unwrap() = true;
     }
@@ -135,7 +135,7 @@ impl Wire {
         self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, at, _)| *at).collect()
     }
 
-    /// How many entries requests of this kind were about, all told.
+    /// How many entries all requests of this kind had together.
     pub(crate) fn entries(&self, verb: Verb) -> usize {
         self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, _, n)| n).sum()
     }
@@ -234,7 +234,7 @@ impl Backend for Wire {
     }
 }
 
-/// A simulated store with one clock for all.
+/// A simulated store, with one clock for all its clients.
 #[derive(Debug)]
 pub(crate) struct Sim {
     clock: Arc<SimClock>,
@@ -276,7 +276,7 @@ impl Sim {
         Client { locks, wire, keeper }
     }
 
-    /// The machine sleeps: the clock goes on, timers do not.
+    /// The machine sleeps: the clock advances, and timers do not.
     pub(crate) fn suspend(&self, time: Duration) {
         self.clock.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }

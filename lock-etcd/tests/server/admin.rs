@@ -12,13 +12,13 @@ use lock_core::LockName;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who may do everything, as the server names it.
+/// The superuser, by the name that the server gives it.
 const ROOT: &str = "root";
 /// Who the clients are, where it matters.
 const USER: &str = "clients";
 const PASSWORD: &str = "open";
 
-/// Somebody with `etcdctl`.
+/// An operator with `etcdctl`.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     endpoint: String,
@@ -27,7 +27,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Somebody at the server of this endpoint, who looks at the locks under a prefix.
+    /// An operator of the server at this endpoint, for the locks under a prefix.
     pub(crate) fn new(endpoint: &str, prefix: &str) -> Self {
         let options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(PATIENCE);
         Self { endpoint: endpoint.to_owned(), prefix: prefix.to_owned(), options }

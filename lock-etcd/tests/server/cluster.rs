@@ -106,7 +106,7 @@ impl Cluster {
     /// Which member leads, in the eyes of most.
     ///
     /// # Panics
-    /// If there is none for long.
+    /// If no member leads for long.
     pub(crate) async fn leader(&self) -> usize {
         self.leader_among(&[0, 1, 2]).await
     }
@@ -114,7 +114,7 @@ impl Cluster {
     /// Which member leads when it is no more this one.
     ///
     /// # Panics
-    /// If there is none for long.
+    /// If no member leads for long.
     pub(crate) async fn next_leader(&self, overthrown: usize) -> usize {
         self.leader_among(&[(overthrown + 1) % 3, (overthrown + 2) % 3]).await
     }
@@ -152,7 +152,7 @@ impl Cluster {
         (self.leader().await + 1) % 3
     }
 
-    /// Somebody who sees from now on how long the cluster takes no writes.
+    /// A witness that measures, from now on, how long the cluster carries out no writes.
     pub(crate) async fn witness(&self) -> Witness {
         Witness::start((0..3).map(|i| self.admin(i))).await
     }
@@ -162,7 +162,7 @@ impl Cluster {
         self.members[i].front.open()
     }
 
-    /// Ends a member immediately.
+    /// Kills a member.
     pub(crate) fn kill(&self, i: usize) {
         self.members[i].member.process().kill();
     }

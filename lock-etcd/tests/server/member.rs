@@ -21,7 +21,7 @@ pub(super) fn member(scheme: &'static str) -> EtcdServer {
     member
 }
 
-/// Returns when the server answers, or, with `false`, when somebody else has taken one of its ports.
+/// Returns when the server answers, or, with `false`, when another process has taken one of its ports.
 pub(super) async fn answers(member: &EtcdServer, admin: &Admin) -> bool {
     // Our own server, and not another one on the same port. Boxed, because it is large.
     let look =

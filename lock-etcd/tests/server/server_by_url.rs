@@ -1,4 +1,4 @@
-//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
+//! [`ServerByUrl`]: a server that the test did not start, and that may have other users.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, Links, NOT_OURS, Proxy, ServerControl, Unsupported};
@@ -7,12 +7,12 @@ use lock_test_servers::proxy;
 
 use super::{Admin, declared::TOKENS_ARE_REVISIONS};
 
-/// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
+/// A server that is only known by its URL. It supports only the operations on one name.
 #[derive(Debug)]
 pub(crate) struct ServerByUrl {
     admin: Admin,
     prefix: String,
-    /// Between it and the clients of this case alone.
+    /// Between the server and the clients of this case.
     proxy: Proxy,
 }
 
@@ -54,7 +54,7 @@ impl ServerControl for ServerByUrl {
     }
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {
-        // The sessions may be those of others.
+        // The sessions may belong to others.
         let connections = self.proxy.open() as u64;
         Ok(Footprint { connections, sessions: 0, ..self.admin.footprint().await })
     }

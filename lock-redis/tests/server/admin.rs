@@ -1,4 +1,4 @@
-//! [`Admin`]: what an operator does to a server, over connections of its own.
+//! [`Admin`]: what an operator does to a server, over separate connections.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use lock_core::{FencingToken, LockName};
 use redis::Value;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Who the clients are, where it matters.
+/// The user of the clients, in cases that need one.
 const USER: &str = "clients";
 
-/// Somebody with `redis-cli`.
+/// An operator with `redis-cli`.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     server: redis::Client,
@@ -19,7 +19,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Somebody at the server with this URL, who looks at the locks under a prefix and the clients of a name.
+    /// An operator of the server with this URL, for the locks under a prefix and the clients with a client name.
     ///
     /// # Panics
     /// If the URL is bad.
@@ -48,12 +48,12 @@ impl Admin {
         self.command(redis::cmd("DEL").arg(self.key(name)));
     }
 
-    /// Puts a list under the key of a lock: no lock is one.
+    /// Stores a list under the key of a lock: no lock is a list.
     pub(crate) fn put_foreign(&self, name: &LockName) {
         self.command(redis::cmd("RPUSH").arg(self.key(name)).arg("not").arg("a lock"));
     }
 
-    /// Whether the list is still there, as it was put.
+    /// Whether the list is still there, unchanged.
     pub(crate) fn has_foreign(&self, name: &LockName) -> bool {
         let list = self.command(redis::cmd("LRANGE").arg(self.key(name)).arg(0).arg(-1));
         let bulk = |text: &str| Value::BulkString(text.into());
@@ -64,12 +64,12 @@ impl Admin {
     pub(crate) fn raise_tokens(&self, name: &LockName, last: FencingToken) {
         assert!(!name.as_str().contains(['{', '}']), "the companions of such a name have another tag");
         let key = [self.prefix.as_bytes(), &[0xFF], b"1t{", &self.key(name), b"}"].concat();
-        // The counters of Redis have a sign.
+        // The counters of Redis are signed.
         let last = last.get().min(i64::MAX.unsigned_abs());
         self.command(redis::cmd("SET").arg(key).arg(last.to_string()));
     }
 
-    /// What the clients have at the server, and the memory that it uses if it is `theirs` alone.
+    /// What the clients use at the server; with `theirs`, the server is theirs alone, and its memory counts, too.
     pub(crate) fn footprint(&self, theirs: bool) -> Footprint {
         let pattern = [self.prefix.as_bytes(), b"*"].concat();
         let keys: Vec<Vec<u8>> = self.ask(redis::cmd("KEYS").arg(pattern));
@@ -114,18 +114,18 @@ impl Admin {
         for line in list.lines().filter(|line| line.contains(&name)) {
             let id = line.split_once("id=").and_then(|(_, rest)| rest.split(' ').next());
             let id = id.expect("every client has an id");
-            // It may have gone by itself.
+            // The client may have closed it.
             let _ = self.try_command(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id));
         }
     }
 
-    /// Adds a user for the clients, and gives what stands for it in their URL.
+    /// Adds a user for the clients, and returns the part of their URL that names it.
     pub(crate) fn add_user(&self) -> String {
         self.set_user(&["on", ">open", "~*", "&*", "+@all"]);
         format!("{USER}:open@")
     }
 
-    /// Takes their user from the clients, or gives it back. False if they have none of their own.
+    /// Disables the user of the clients, or enables it again. False if they have no user of their own.
     pub(crate) fn allow_user(&self, allowed: bool) -> bool {
         if self.command(redis::cmd("ACL").arg("GETUSER").arg(USER)) == Value::Nil {
             return false;
@@ -141,16 +141,16 @@ impl Admin {
         self.command(redis::cmd("ACL").arg("SETUSER").arg(USER).arg(rules));
     }
 
-    /// Sets how much memory there is. Without a bound at 0.
+    /// Sets how much memory the server may use. 0 means no limit.
     pub(crate) fn limit_memory(&self, bytes: u64) {
         self.configure("maxmemory", &bytes.to_string());
     }
 
-    /// Lets the server throw out keys for want of room, until there are none.
+    /// Makes the server evict keys for lack of memory, until there are none.
     pub(crate) fn evict_all(&self) {
         self.configure("maxmemory-policy", "allkeys-random");
         self.limit_memory(1);
-        // With each command it throws out as many as it has time for.
+        // With each command it evicts as many as it has time for.
         while self.command(&redis::cmd("DBSIZE")) != Value::Int(0) {}
         self.limit_memory(0);
         self.configure("maxmemory-policy", "noeviction");

@@ -1,4 +1,4 @@
-//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
+//! [`ServerByUrl`]: a server that the test did not start, and that may have other users.
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, NOT_OURS, ServerControl, Unsupported};
@@ -6,12 +6,12 @@ use lock_core::{FencingToken, LockName};
 
 use super::Admin;
 
-/// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
+/// A server that is only known by its URL. It supports only the operations on one name.
 #[derive(Debug)]
 pub(crate) struct ServerByUrl(Admin);
 
 impl ServerByUrl {
-    /// The server that this operator works on.
+    /// The server of this operator.
     pub(crate) fn new(admin: Admin) -> Self {
         Self(admin)
     }

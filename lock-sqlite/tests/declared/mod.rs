@@ -1,4 +1,4 @@
-//! What cannot be shown on a file, and why. A file that needs nothing else of these tests: `lock-conformance` reads it too, for
+//! What cannot be shown on a file, and why. This file uses no other file of these tests, because `lock-conformance` includes it, for
 //! `docs/cases.md`.
 
 use lock_conformance::Declared;
@@ -24,7 +24,7 @@ pub(crate) const OWN: &[Declared] = &[
         "its bound is the disk, on which nothing at all can be written then; it has a test of its own",
     ),
     declare("T21", NO_SERVER),
-    declare("T24", "whoever may open the file need not show who he is"),
+    declare("T24", "a client that may open the file does not log in"),
     declare("C20", "a fork would take the locks of its parent for its own, and is refused"),
 ];
 

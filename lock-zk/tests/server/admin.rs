@@ -15,14 +15,14 @@ use super::footprint::{self, Seen};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who may do everything, by the settings of our servers.
+/// The superuser, by the settings of our servers.
 const SUPER: &[u8] = b"super:open";
 
-/// Who the clients are, where it matters, and how the server writes that down.
+/// The user of the clients, and how the server stores it.
 const USER: &str = "clients:open";
 const USER_DIGEST: &str = "clients:0jW3BO8DkiRMrJBmIHOh4CU4S/A=";
 
-/// Somebody with `zkCli.sh`.
+/// An operator with `zkCli.sh`.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     address: String,
@@ -30,7 +30,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Somebody at the server at `host:port`, who looks at the locks below `/<chroot>`.
+    /// An operator of the server at `host:port`, for the locks below `/<chroot>`.
     pub(crate) fn new(address: &str, chroot: &str) -> Self {
         Self { address: address.to_owned(), chroot: format!("/{chroot}") }
     }
@@ -56,7 +56,7 @@ impl Admin {
     async fn try_client(&self) -> Result<Client, String> {
         let connector = Client::connector().with_auth("digest", SUPER).with_session_timeout(PATIENCE);
         let address = self.address.clone();
-        // A session is closed by a task of its own, and those of a test end with it.
+        // A task closes the session, and the tasks of a test end with the test.
         let connected =
             office().spawn(async move { tokio::time::timeout(PATIENCE, connector.connect(&address)).await });
         let connected = connected.await.expect("nothing panics in the client");
@@ -64,7 +64,7 @@ impl Admin {
         connected.map_err(|error| error.to_string())
     }
 
-    /// What a server says that is there to answer, however busy it is.
+    /// The answer of a server that runs, however busy it is.
     async fn tells(&self, word: &str) -> String {
         self.answer_and_own_address(word).await.1
     }
@@ -75,7 +75,7 @@ impl Admin {
         told.unwrap_or_else(|| panic!("the server at {} does not answer `{word}`", self.address))
     }
 
-    /// What the server says to a word of four letters, if it answers in time: it may not run, or not serve yet.
+    /// The answer to a word of four letters, if it comes in time: the server may not run, or not serve yet.
     pub(super) async fn says_within(&self, limit: Duration, word: &str) -> Option<String> {
         self.ask_within(limit, word).await.map(|(_, answer)| answer)
     }
@@ -101,12 +101,12 @@ impl Admin {
         data.unwrap_or_else(|| panic!("the server does not say where its data is:\n{conf}")).to_owned()
     }
 
-    /// `standalone`, `leader` or `follower`, if the server serves anybody.
+    /// `standalone`, `leader` or `follower`, if the server serves.
     pub(crate) async fn mode(&self) -> Option<String> {
         self.mode_within(Duration::from_secs(1)).await
     }
 
-    /// The same, for who waits no longer than this.
+    /// The same within this time.
     pub(super) async fn mode_within(&self, limit: Duration) -> Option<String> {
         let answer = self.says_within(limit, "srvr").await?;
         answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
@@ -132,7 +132,7 @@ impl Admin {
         nodes
     }
 
-    /// The node of one in the queue of a lock.
+    /// The node at one place in the queue of a lock.
     pub(crate) async fn node(&self, name: &LockName, place: usize) -> String {
         let nodes = self.nodes(name).await;
         format!("{}/{}", self.folder(name), nodes[place])
@@ -153,7 +153,7 @@ impl Admin {
         client.create("/written-", b"", &node).await.is_ok()
     }
 
-    /// How many nodes the sessions of clients have for themselves.
+    /// The number of nodes of sessions of clients.
     ///
     /// # Panics
     /// If the server does not say.
@@ -182,7 +182,7 @@ impl Admin {
         write.commit().await.expect("the server deletes nodes");
     }
 
-    /// Deletes all that the clients of this case have.
+    /// Deletes everything that the clients of this case have stored.
     ///
     /// # Panics
     /// If the server does not.
@@ -190,8 +190,7 @@ impl Admin {
         delete_all(&self.client().await, &self.chroot).await;
     }
 
-    /// Deletes the nodes of all locks that nobody holds or waits for, as the server does with containers now and then.
-    /// Gives how many there were.
+    /// Deletes the nodes of all locks without entries, as the server does with containers now and then. Returns how many there were.
     ///
     /// # Panics
     /// If the server does not say which locks there are.
@@ -206,7 +205,7 @@ impl Admin {
         reaped
     }
 
-    /// Puts a node into that of a lock that no lock has.
+    /// Creates a node that is no entry below the node of a lock.
     ///
     /// # Panics
     /// If the server does not.
@@ -218,7 +217,7 @@ impl Admin {
         client.create(&self.foreign(name), b"not a lock", &node).await.expect("the server makes nodes");
     }
 
-    /// Whether that node is still there, as it was put.
+    /// Whether that node is still there, unchanged.
     ///
     /// # Panics
     /// If the server does not say.
@@ -230,8 +229,7 @@ impl Admin {
         }
     }
 
-    /// Closes a session, as its client does at its end. Who knows the secret of the server, as everybody does, knows the
-    /// passwords of all sessions.
+    /// Closes a session, as its client would. The passwords of all sessions follow from the secret of the server, which is public.
     ///
     /// # Panics
     /// If the server does not.
@@ -250,7 +248,7 @@ impl Admin {
         stat.expect("the node is there").ephemeral_owner
     }
 
-    /// What the clients of this case have at a server that others use, too.
+    /// What the clients of this case use at a server with other clients.
     ///
     /// # Panics
     /// If the server does not say.
@@ -258,7 +256,7 @@ impl Admin {
         self.see().await.below(&self.chroot)
     }
 
-    /// What all clients have at a server that serves no others.
+    /// What all clients use at a server without other clients.
     ///
     /// # Panics
     /// If the server does not say.
@@ -274,7 +272,7 @@ impl Admin {
         }
     }
 
-    /// Who holds or waits.
+    /// How many queues have a holder or a waiter.
     ///
     /// # Panics
     /// If the server does not say.
@@ -290,7 +288,7 @@ impl Admin {
         Seen { dump, watches, connections: others.map(str::to_owned).collect() }
     }
 
-    /// Lets the clients have fewer nodes than they have: they keep those, and get no more.
+    /// Sets the quota to the nodes that exist: the clients keep these, and cannot create more.
     ///
     /// # Panics
     /// If the server does not.
@@ -307,7 +305,7 @@ impl Admin {
         }
     }
 
-    /// Lets them have more again.
+    /// Removes the quota.
     ///
     /// # Panics
     /// If the server does not.
@@ -319,7 +317,7 @@ impl Admin {
         format!("/zookeeper/quota{}", self.chroot)
     }
 
-    /// What stands for the user of the clients in their URL. Their nodes are theirs alone.
+    /// The user of the clients, as it stands in their URL. Only this user may use their nodes.
     pub(crate) fn user() -> String {
         format!("{USER}@")
     }
@@ -335,7 +333,7 @@ impl Admin {
         let mut paths = vec![self.chroot.clone()];
         while let Some(path) = paths.pop() {
             match client.set_acl(&path, &acls, None).await {
-                // It has ended meanwhile.
+                // It has ended in the meantime.
                 Err(Error::NoNode) => {}
                 answer => drop(answer.expect("the server changes rights")),
             }
@@ -361,7 +359,7 @@ impl Admin {
     }
 }
 
-/// Where operators work. It ends with the process.
+/// The runtime of operators. It ends with the process.
 fn office() -> &'static Runtime {
     static OFFICE: OnceLock<Runtime> = OnceLock::new();
     OFFICE.get_or_init(|| {
@@ -379,7 +377,7 @@ async fn children(client: &Client, path: &str) -> Vec<String> {
     }
 }
 
-/// Deletes a node and all in it, also if others make and delete some meanwhile.
+/// Deletes a node and everything below it, even while others create and delete nodes there.
 async fn delete_all(client: &Client, path: &str) {
     loop {
         for child in children(client, path).await {
@@ -387,14 +385,14 @@ async fn delete_all(client: &Client, path: &str) {
         }
         match client.delete(path, None).await {
             Ok(()) | Err(Error::NoNode) => return,
-            // Somebody has come in.
+            // Another node was created there.
             Err(Error::NotEmpty) => {}
             Err(error) => panic!("the server does not delete {path}: {error}"),
         }
     }
 }
 
-/// A node and all in it.
+/// A node and everything below it.
 async fn count(client: &Client, path: &str) -> usize {
     client.count_descendants_number(path).await.expect("the server counts nodes") + 1
 }

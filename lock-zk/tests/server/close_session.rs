@@ -7,11 +7,11 @@ use tokio::{
     net::TcpStream,
 };
 
-/// How often a client that is back before the goodbye is said has its session opened once more.
+/// How often the session is attached again, if its client comes back before the close is sent.
 const TRIES: usize = 100;
 
-/// Closes a session over a connection of its own, as if its client had connected anew and said goodbye. When this returns, the
-/// session is over: the server has said so.
+/// Closes a session over another connection, as if its client had reconnected and closed it. When this returns, the server has
+/// confirmed that the session has ended.
 pub(super) async fn close_session(address: &str, session: i64) -> io::Result<()> {
     for _ in 0..TRIES {
         if close_once(address, session).await? {
@@ -21,8 +21,8 @@ pub(super) async fn close_session(address: &str, session: i64) -> io::Result<()>
     Err(io::Error::other(format!("its client was quicker {TRIES} times")))
 }
 
-/// True if the session is over. The server drops a client's connection when its session is opened from elsewhere. So does it with
-/// ours if the client is back immediately: then nothing is said about the goodbye, which may not have been read.
+/// True if the session has ended. The server drops the connection of a client when its session is attached from elsewhere. If the client
+/// comes back immediately, it drops ours, and the close may not have been read.
 async fn close_once(address: &str, session: i64) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address).await?;
     let mut hello = Vec::new();
@@ -42,7 +42,7 @@ async fn close_once(address: &str, session: i64) -> io::Result<bool> {
     Ok(receive(&mut stream).await?.is_some())
 }
 
-/// In one go, so that there is little time for the client in between.
+/// Sends all in one write, so that the client has little time in between.
 async fn send(stream: &mut TcpStream, messages: &[Vec<u8>]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for message in messages {

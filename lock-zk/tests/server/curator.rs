@@ -1,4 +1,4 @@
-//! [`Curator`]: Java's locks, in a process of their own.
+//! [`Curator`]: the locks of Apache Curator, in a Java process.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -12,7 +12,7 @@ use lock_test_servers::java;
 
 use super::zk_server::FLAGS;
 
-/// A client with the locks of Apache Curator, which does one thing after the other: see `scripts/zk/Curator.java`.
+/// A client with the locks of Apache Curator, which carries out one command after the other: see `scripts/zk/Curator.java`.
 /// Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Curator {
@@ -55,7 +55,7 @@ impl Curator {
         curator
     }
 
-    /// Tells it what to do, without waiting for its reply.
+    /// Sends a command, without waiting for the reply.
     pub(crate) fn tell(&mut self, command: &str) {
         writeln!(self.commands, "{command}").expect("Curator listens");
     }
@@ -63,7 +63,7 @@ impl Curator {
     /// Its next reply.
     ///
     /// # Panics
-    /// If there is none within a minute.
+    /// If there is no reply within a minute.
     pub(crate) fn reply(&self) -> String {
         self.replies.recv_timeout(Duration::from_secs(60)).expect("Curator replies")
     }

@@ -1,4 +1,4 @@
-//! What cannot be shown on a server, and why. A file that needs nothing else of these tests: `lock-conformance` reads it too, for
+//! What cannot be shown on a server, and why. This file uses no other file of these tests, because `lock-conformance` includes it, for
 //! `docs/cases.md`.
 
 use lock_conformance::{Declared, NOT_OURS, NOTHING_IS_EVICTED};

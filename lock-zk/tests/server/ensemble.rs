@@ -17,7 +17,7 @@ use super::{Admin, Containers, TICK, ZkServer, zk_server::PATIENCE};
 /// The longest session that the first member of an uneven ensemble gives. The others give any.
 pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
 
-/// So many are used at once: three programs that start at the same time are much for a small machine.
+/// How many ensembles are used at the same time: three programs that start together are much for a small machine.
 const AT_ONCE: usize = 4;
 
 /// Permits to use an ensemble.
@@ -29,13 +29,13 @@ static IDLE: Mutex<Vec<(Kind, bool, Vec<Node>)>> = Mutex::new(Vec::new());
 /// A store of three servers, of which a test may lose any. Clients reach each through a proxy, and each server reaches the others
 /// through proxies of its own, but for elections.
 ///
-/// One that a test has left, with members down or cut off, is mended for the next test, which has another node on it.
+/// An ensemble that a test has left with members down or cut off is repaired for the next test, which uses another node.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     kind: Kind,
     chroot: String,
     members: Vec<Node>,
-    /// Whether something was kept from passing between members.
+    /// Whether traffic between members was cut.
     cut: AtomicBool,
     _turn: SemaphorePermit<'static>,
 }
@@ -97,7 +97,7 @@ impl Ensemble {
         }
     }
 
-    /// Starts what does not run, and lets everything pass. Returns when all of them carry out writes, or, with `false`, when somebody else
+    /// Starts what does not run, and lets everything pass. Returns when all of them carry out writes, or, with `false`, when another process
     /// has taken a port.
     async fn recovers(&self) -> bool {
         for Node { member, .. } in &self.members {
@@ -118,7 +118,7 @@ impl Ensemble {
         up
     }
 
-    /// Returns when each member carries out a write. What was reset before is made anew then.
+    /// Returns when each member carries out a write. By then, connections that were reset are open again.
     async fn serves(&self) {
         for i in 0..3 {
             self.writes(i).await;
@@ -157,15 +157,15 @@ impl Ensemble {
     /// Which member leads.
     ///
     /// # Panics
-    /// If there is none for long.
+    /// If no member leads for long.
     pub(crate) async fn leader(&self) -> usize {
         self.leader_among(&[0, 1, 2]).await
     }
 
-    /// Which member leads when it is no more this one.
+    /// Which member leads once this one does not any more.
     ///
     /// # Panics
-    /// If there is none for long.
+    /// If no member leads for long.
     pub(crate) async fn next_leader(&self, overthrown: usize) -> usize {
         self.leader_among(&[(overthrown + 1) % 3, (overthrown + 2) % 3]).await
     }
@@ -202,7 +202,7 @@ impl Ensemble {
         (leader, began.elapsed())
     }
 
-    /// Ends a member immediately.
+    /// Kills a member.
     pub(crate) fn kill(&self, i: usize) {
         self.members[i].member.process().kill();
     }
@@ -218,7 +218,7 @@ impl Ensemble {
         self.members[i].member.process().running(ServerProcess::pause);
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(crate) fn resume(&self, i: usize) {
         self.members[i].member.process().running(ServerProcess::resume);
     }
@@ -236,7 +236,7 @@ impl Ensemble {
         }
     }
 
-    /// Keeps what a leader tells a follower until the gate opens. The follower is heard.
+    /// Holds what the leader sends to a follower until the gate opens. What the follower sends arrives.
     pub(crate) fn hold_back(&self, i: usize, flow: &Flow) {
         self.cut.store(true, Ordering::Relaxed);
         for proxy in self.members[i].to.iter().flatten() {
@@ -244,7 +244,7 @@ impl Ensemble {
         }
     }
 
-    /// Lets everything pass again, everywhere, and returns when all serve.
+    /// Removes all cuts, and returns when all members serve.
     ///
     /// # Panics
     /// If one does not for long.
@@ -253,7 +253,7 @@ impl Ensemble {
         self.serves().await;
     }
 
-    /// Lets everything pass again, everywhere. Members that nothing was kept from keep their connections to each other.
+    /// Removes all cuts. Members that were not cut off keep their connections to each other.
     pub(crate) fn heal(&self) {
         for node in &self.members {
             node.front.heal();
@@ -268,14 +268,14 @@ impl Ensemble {
         }
     }
 
-    /// Lets clients of a member go elsewhere: those there are lose their connections, and nobody gets a new one.
+    /// Makes the clients of a member use others: their connections break, and no new one is accepted.
     pub(crate) fn turn_away(&self, i: usize) {
         self.members[i].front.newcomers(Newcomers::Refuse);
         self.members[i].front.reset(Links::All);
     }
 }
 
-/// For the next test, unless this one has failed: nobody knows then what it has left.
+/// Returns it for the next test, unless this one has failed: then its state is unknown.
 impl Drop for Ensemble {
     fn drop(&mut self) {
         let members = std::mem::take(&mut self.members);
@@ -289,7 +289,7 @@ impl Drop for Ensemble {
     }
 }
 
-/// One of this kind, and whether something was kept from passing between its members.
+/// One of this kind, and whether traffic between its members was cut.
 fn idle(kind: Kind) -> Option<(bool, Vec<Node>)> {
     let mut idle = lock_idle();
     let found = idle.iter().position(|(other, ..)| *other == kind)?;
@@ -322,7 +322,7 @@ fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) ->
         "standaloneEnabled=false".to_owned(),
     ]);
     if kind.uneven && i == 0 {
-        // What is said last holds.
+        // Of two settings, the last one counts.
         member.with([format!("maxSessionTimeout={}", SHORTER.as_millis())]);
     }
     member.with(to.iter().zip(numbers).enumerate().map(|(j, (proxy, (own, election)))| {

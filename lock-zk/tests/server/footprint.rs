@@ -1,10 +1,10 @@
-//! [`Seen`]: who has what at a server, as the server tells an operator.
+//! [`Seen`]: what each client uses at a server, by the server's own report.
 
 use std::collections::HashSet;
 
 use lock_conformance::Footprint;
 
-/// What a server told about all its clients at about one time.
+/// What a server reported about all its clients at about one time.
 pub(super) struct Seen {
     /// The answer to `dump`: which sessions there are, and their nodes.
     pub(super) dump: String,
@@ -15,9 +15,9 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What those have who use the node of a case. A session is theirs by what it has there: ours have a node each, as soon as they are
-    /// of any use, and watch another one. The server tells only of watches on nodes, and not of those on the children of nodes, which
-    /// nobody here has.
+    /// What the clients of a case use. A session is one of theirs if it has a node or a watch below the node of the case: each of ours has a
+    /// node as soon as it is used, and watches another one. The server reports only watches on nodes, and not those on children of
+    /// nodes, which no client here has.
     pub(super) fn below(&self, chroot: &str) -> Footprint {
         let folder = format!("{chroot}/");
         let has = |text: &str| {

@@ -42,16 +42,16 @@ pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>
         return (server.url_of(&user), Box::new(server));
     };
     let server = ServerByUrl::new(&address, &unique());
-    // The client crate has a thread for all sessions of a process, which is there from the first one on.
+    // The client crate has one thread for all sessions of a process, which the first session starts.
     drop(Admin::new(&address, "").client().await);
     (server.url(), Box::new(server))
 }
 
-/// The labels of the cases that end or stop a server, or count all that it has, down to its memory.
+/// The labels of the cases that end or stop a server, or measure all that it uses, down to its memory.
 const DISTURBING: &[&str] = &["L06", "T09", "T10", "T21", "PR35", "G01", "G02", "G03", "G04", "G05", "G06"];
 /// The labels of the cases that cut clients off from their hints.
 const CUTS: &[&str] = &["L12", "PR14", "T24"];
-/// The labels of the cases in which a single request has to be enough to stand in a queue, as its answer does not arrive.
+/// The labels of the cases in which a single request has to be enough to join a queue, because its answer does not arrive.
 const ONE_REQUEST: &[&str] = &["T02", "T05"];
 /// The labels of the cases in which clients need a user of their own, who can be locked out.
 const CREDENTIALS: &[&str] = &["T24"];

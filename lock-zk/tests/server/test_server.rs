@@ -16,18 +16,18 @@ use super::{Admin, TICK, ZkServer, declared::TOKENS_ARE_TRANSACTIONS, zk_server:
 /// Why a server is not ended or paused.
 const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";
 
-/// The server for all who leave servers alone, for as long as this process lives: then it ends, and its files go with it.
+/// The shared server of all tests that do not disturb it. It ends with this process, and its files are removed then.
 static SHARED: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
 
-/// The same, which leaves empty containers alone.
+/// The same, which keeps empty containers.
 static KEEPING: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
 
-/// What a server does with the containers of locks that nobody has.
+/// What a server does with empty containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Containers {
-    /// Removed at once when empty. The next create fails for that reason, and makes them anew, which takes one more answer.
+    /// It removes them immediately. Then the next create fails, and creates the container first, which takes one more answer.
     Removed,
-    /// It leaves them alone for as long as a test takes: one request is enough to stand in a queue.
+    /// It keeps them for as long as a test takes: one request is enough to join a queue.
     Kept,
 }
 
@@ -35,19 +35,19 @@ pub(crate) enum Containers {
 #[derive(Debug)]
 pub(crate) struct TestServer {
     admin: Admin,
-    /// Between the server and the clients of this test, for those that cut them off.
+    /// Between the server and the clients of this test, for tests that cut them off.
     proxy: Option<Proxy>,
     member: Arc<ZkServer>,
     shared: bool,
 }
 
 impl TestServer {
-    /// A node on the server that all tests of this process share which do not disturb it. It is started for the first of them.
+    /// A node on the server that the tests of this process share if they do not disturb it. The first of them starts it.
     pub(crate) async fn shared() -> Self {
         Self::shared_with(Containers::Removed).await
     }
 
-    /// The same on one that does with containers as is said.
+    /// The same on a server that treats containers in this way.
     pub(crate) async fn shared_with(containers: Containers) -> Self {
         let cell = if containers == Containers::Kept { &KEEPING } else { &SHARED };
         let start = || async { Arc::new(ZkServer::start(|member| member.treats(containers)).await) };
@@ -90,7 +90,7 @@ impl TestServer {
         self.url_for("", &self.address())
     }
 
-    /// How clients reach it who know these addresses.
+    /// How clients reach it by these addresses.
     pub(crate) fn url_by(&self, addresses: &str) -> String {
         self.url_for("", addresses)
     }
@@ -114,7 +114,7 @@ impl TestServer {
         &self.admin
     }
 
-    /// Makes the server believe that so many nodes were made in that of a lock. Only while it does not run.
+    /// Sets how many nodes the server has created below the node of a lock. Only while the server does not run.
     ///
     /// # Panics
     /// If its data cannot be changed.
@@ -167,7 +167,7 @@ impl ServerControl for TestServer {
         }
         member.launch();
         while !member.answers().await {
-            // A process that took the port meanwhile may give it back.
+            // A process that took the port in the meantime may give it back.
             member.launch();
         }
         Ok(())
@@ -193,7 +193,7 @@ impl ServerControl for TestServer {
         Ok(())
     }
 
-    /// It may remove a container at any time in which it is empty.
+    /// The server may remove a container whenever it is empty.
     async fn forget(&self) -> Control {
         self.admin.reap().await;
         Ok(())

@@ -7,13 +7,13 @@ use lock_test_servers::{ServerClock, ZooKeeperServer};
 
 use super::{Admin, Containers};
 
-/// How long an ensemble may take for what it does by itself, on a busy machine.
+/// How long an ensemble may take for a change of its leader or of its members, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tick of all test servers: the shortest session is six of them.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 
-/// A server that can be treated badly, because it is ours. Dropping it ends it, and removes what it kept.
+/// A server that a test owns. Dropping it ends it, and removes its data.
 #[derive(Debug)]
 pub(crate) struct ZkServer(ZooKeeperServer);
 
@@ -42,7 +42,7 @@ impl ZkServer {
         }
     }
 
-    /// Says what it does with empty containers.
+    /// Sets what it does with empty containers.
     pub(crate) fn treats(&mut self, containers: Containers) {
         if containers == Containers::Kept {
             self.0.with_arguments(["-Dznode.container.checkIntervalMs=3600000"]);
@@ -64,7 +64,7 @@ impl ZkServer {
         Admin::new(&self.address(), "")
     }
 
-    /// Its process, with the directory that has its files for as long as it is there.
+    /// Its process, with the directory of its files.
     pub(crate) fn process(&self) -> &TestServer {
         self.0.process()
     }
@@ -84,27 +84,27 @@ impl ZkServer {
         self.0.launch();
     }
 
-    /// Returns when the server answers, or, with `false`, when somebody else has taken its port.
+    /// Returns when the server answers, or, with `false`, when another process has taken its port.
     pub(super) async fn answers(&self) -> bool {
         let (admin, data) = (self.admin(), format!("dataDir={}/", self.data().display()));
         let (admin, data) = (&admin, data.as_str());
         let look = |limit| async move {
-            // Our own server, and not somebody else's on the same port; and one that serves.
+            // It has to be our own server, and not another one on the same port, and it has to serve.
             let conf = admin.says_within(limit, "conf").await;
             conf.is_some_and(|conf| conf.contains(data)) && admin.mode_within(limit).await.is_some()
         };
         self.0.answers(look).await
     }
 
-    /// Removes what it kept, but for its number in an ensemble. Only while it does not run.
+    /// Removes its data, except its number in an ensemble. Only while it does not run.
     pub(super) fn wipe(&self) {
         self.0.wipe();
     }
 }
 
-/// What every program here is run with: no more compiling than pays off in a second, and room for all that a short test makes, so that
-/// it ends before anything is collected. To collect stops the program, on a busy machine for half a second: longer than a lease may.
-/// Only what is used takes memory.
+/// The Java arguments of every server: quick compilation only, and a heap that a short test does not fill, so that no garbage is
+/// collected. A collection stops the server, on a busy machine for half a second, which is longer than a lease may last. Unused heap
+/// takes no memory.
 pub(super) const FLAGS: [&str; 5] =
     ["-Xms256m", "-Xmx256m", "-Xmn224m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 

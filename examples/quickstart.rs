@@ -72,7 +72,7 @@ async fn lost(locks: &Locks, lock: &Lock, bert: Guard) -> Result<Guard, Box<dyn 
     println!("   carl has it, token {}, and has written the invoice", carl.token());
     match invoice.write(bert.token(), "written by bert, too late") {
         Ok(()) => return Err("the invoice took a write with an old token".into()),
-        Err(refused) => println!("   bert writes all the same, and is refused: {refused}"),
+        Err(refused) => println!("   bert writes nevertheless, and is refused: {refused}"),
     }
     match bert.release().await {
         Err(error @ distlock::Error::Lost { .. }) => println!("   bert releases: {error}"),

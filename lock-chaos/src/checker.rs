@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn two_holders_at_once_are_found() {
         assert!(found(&with_a_second(2.1, 6, vec![(2.9, returned(0, 3.1))])).contains(&"M1"));
-        // It was told of its loss, and the next was there before its deadline.
+        // It was notified of its loss, and the next client was granted the lock before its deadline.
         assert!(found(&with_a_second(3.0, 6, vec![(3.1, lost(0, 3.1))])).contains(&"M1"));
         // It was renewed once more.
         let renewed = What::Renewed { op: 0, until: seconds(4.0) };

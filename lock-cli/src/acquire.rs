@@ -1,4 +1,4 @@
-//! Takes a lock, shows the user its place in the queue meanwhile, and releases it.
+//! Takes a lock, shows the place in the queue while it waits, and releases the lock.
 
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 

@@ -68,7 +68,7 @@ impl Output {
         }
     }
 
-    /// Waits until all is written, for a moment at most: a pipe that nobody reads takes nothing more.
+    /// Waits until everything is written, for a moment at most, because a pipe without a reader accepts nothing more.
     pub(crate) fn flush(&self) {
         if self.messages.get().is_none() {
             return;
@@ -86,7 +86,7 @@ impl Output {
 
 fn start_thread() -> mpsc::Sender<Message> {
     let (messages, received) = mpsc::channel();
-    // If the system has no room for one more thread, nothing is written, and the command is supervised all the same.
+    // If the system has no room for one more thread, nothing is written, and the command is still supervised.
     let _ = thread::Builder::new().name("distlock-output".into()).spawn(move || write_messages(&received));
     messages
 }

@@ -139,7 +139,7 @@ impl Settings {
     }
 }
 
-/// The first URL that is set. An empty one is an error, because the default in its place would exclude nobody on other machines: a
+/// The first URL that is set. An empty one is an error, because the default in its place would not exclude other machines: a
 /// script may have a variable that was never set.
 fn url(flag: Option<&str>, file: &SettingsFile) -> Result<String, Failure> {
     let variable = match env::var("DISTLOCK_URL") {

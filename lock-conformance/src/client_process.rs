@@ -134,7 +134,7 @@ impl ClientProcess {
     /// As [`tell`](Self::tell) and [`reply`](Self::reply) do.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the command is carried out all the same, and its reply is the next one.
+    /// If the future is dropped, the command is still carried out, and its reply is the next one.
     pub async fn ask(&mut self, command: &Command) -> Reply {
         self.tell(command);
         self.reply().await

@@ -108,7 +108,7 @@ pub fn contend<H: Harness>() {
                 break;
             }
         }
-        // The parent has ended, perhaps killed: this process is not needed any more.
+        // The parent has ended or was killed, so this process is not needed any more.
         std::process::exit(0);
     });
     runtime().block_on(async {

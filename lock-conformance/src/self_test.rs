@@ -32,7 +32,7 @@ const ABOUT_CUTS: &[(&str, &str)] = &[
 /// [without hints](Harness::notifications).
 ///
 /// # Panics
-/// If a case passes, or fails for another reason than a waiter that waits in vain.
+/// If a case passes, or fails for another reason than a waiter that is not granted the lock.
 pub fn find_silence<H: Harness>() {
     if !H::notifications() {
         return ran_nothing("a_store_without_hints_is_found_by_the_cases_about_hints", NO_HINTS);
@@ -75,13 +75,13 @@ fn look_for<H: Harness>(cases: &[(&str, &str)], bug: MakeBug) -> Vec<(String, Op
     })
 }
 
-/// Those that do not report a waiter that waits in vain.
+/// The messages that do not report a waiter that is not granted the lock.
 fn missed(found: Vec<(String, Option<String>)>) -> Vec<(String, Option<String>)> {
     let waits = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains("not within"));
     found.into_iter().filter(|(_, said)| !waits(said)).collect()
 }
 
-/// Hides a grant from a client that looks again without a hint of the grant: it is told to wait.
+/// Hides a grant from a client that looks again without a hint of the grant: the client has to wait on.
 #[derive(Debug, Default)]
 struct BelievesOnlyGrants(Arc<Mutex<HashSet<EntryId>>>);
 

@@ -33,7 +33,7 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// The store of a case, with what is said of it, a bug in every client if there is one, and a registry of all who use it.
+    /// The store of a case, with its declarations, the bug of its clients, if any, and a registry of all clients.
     pub(crate) fn new(
         info: StoreInfo,
         harness: Arc<dyn Harness>,

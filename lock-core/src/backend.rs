@@ -28,7 +28,7 @@ use crate::{
 /// | C8 | a verb never blocks its thread, and ends within the store's own time limit for a command |
 ///
 /// Every verb judges its **own** entry's expiry first, with the clock reading that it uses for admission. Every verb
-/// ends with the same step: drop the dead, admit **all** who now fit, and hint each of them. A lease never shrinks.
+/// ends with the same step: remove dead entries, admit **all** entries that now fit, and send a hint to each. A lease never shrinks.
 ///
 /// The suite in `lock-conformance` has a case for each of these.
 #[async_trait]
@@ -63,7 +63,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Gives back what the store keeps for this client beside entries, such as a session without entries: the client is closed, and its
     /// process may end at once. Ready when the store has confirmed it; the caller bounds the time. What was begun goes on when the future
-    /// is dropped. Entries stay as they are. An entry that comes later opens anew what it needs.
+    /// is dropped. Entries stay as they are. A later entry opens again what it needs.
     async fn give_back(&self);
 
     /// Entries of this client that may have been lost, as the store says so: an early warning, which the keeper follows
@@ -101,7 +101,7 @@ pub enum Standing {
     Admitted {
         /// Minted when the entry was created.
         token: FencingToken,
-        /// The ttl that the store granted: that of the entry, or a longer one if the store has none so short.
+        /// The ttl that the store granted: the ttl of the entry, or a longer one if the store has no such short ttl.
         ttl: Duration,
         /// Until when the holder may rely on it: see [`valid_until`](crate::valid_until).
         valid_until: BootTime,
@@ -114,7 +114,7 @@ pub enum Standing {
         ttl: Duration,
         /// Until when the place is kept without being refreshed.
         valid_until: BootTime,
-        /// How many entries stand ahead, holders included. For people: the dead among them may be counted.
+        /// How many entries stand ahead, holders included. For people to read: dead entries may be counted.
         ahead: u64,
         /// The holder of the lock, for people.
         holder: Option<Holder>,

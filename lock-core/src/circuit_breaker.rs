@@ -72,7 +72,7 @@ enum Admission<F> {
 }
 
 impl<F: Clone + Send + Sync> CircuitBreaker<F> {
-    /// Nothing has failed yet. `counts` tells whether a failure is that of a server that is away.
+    /// Nothing has failed yet. `counts` decides whether a failure means that the server is away.
     #[must_use]
     pub fn new(counts: fn(&F) -> bool) -> Self {
         let state = watch::Sender::new(State { begun: 0, outage: None });

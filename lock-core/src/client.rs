@@ -135,7 +135,7 @@ impl Drop for Client {
             mem::forget((Arc::clone(&self.backend), Arc::clone(&self.renewals)));
             return;
         }
-        // Guards, entries and locks keep the client, so nobody can take a lock any more. The process may be about to end, and with it
+        // Guards, entries and locks keep the client, so no lock can be taken any more. The process may be about to end, and with it
         // the keeper.
         let linger = Duration::from_millis(self.linger.load(Ordering::Relaxed));
         if !linger.is_zero() && !self.cleanup.is_empty() && linger::may_block() {

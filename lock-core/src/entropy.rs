@@ -8,7 +8,7 @@ pub trait Entropy: fmt::Debug + Send + Sync + 'static {
     fn bits(&self) -> u128;
 }
 
-/// The operating system's randomness, read anew each time: a copy of this process or machine draws other bits.
+/// The operating system's randomness, read again each time: a copy of this process or machine draws other bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEntropy;
 

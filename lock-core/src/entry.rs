@@ -204,7 +204,7 @@ pub struct Entry {
     /// How long it lives from each request that refreshes it. It becomes longer when an entry that
     /// [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock, and never shorter.
     pub ttl: Duration,
-    /// Who it is, for people: shown by `queue`, never compared.
+    /// Describes the client for people: `queue` shows it, and nothing compares it.
     pub label: Option<String>,
     /// Whether its lease is renewed once it holds the lock. If not, it has to end at its ttl, so a store whose leases are
     /// shared gives it one of its own.

@@ -45,7 +45,7 @@ pub enum Error {
     TooSlow {
         /// The lock.
         name: LockName,
-        /// The ttl that is too short: that of the options, or their [`waiting_ttl`](crate::AcquireOptions::waiting_ttl).
+        /// The ttl that is too short: the ttl of the options, or their [`waiting_ttl`](crate::AcquireOptions::waiting_ttl).
         ttl: Duration,
     },
     /// The name is in use as another kind of lock, or with another limit.

@@ -195,7 +195,7 @@ impl Guard {
         Some((scheduled.unwrap_or_else(schedule_leave), held))
     }
 
-    /// The lock is lost, and perhaps the work under it was stopped.
+    /// The lock is lost, and the work under it may have been stopped.
     pub(crate) fn lost_error(&self, reason: LostReason, stopped: bool) -> Error {
         let name = self.name().clone();
         match reason {

@@ -22,7 +22,7 @@ use std::{
 /// assert_eq!(read.pid, Some(std::process::id()));
 /// ```
 ///
-/// It is for people. Any client may write anything into a label, so nothing is decided by it.
+/// It is for people to read. Any client may write anything into a label, so do not base decisions on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
@@ -39,7 +39,7 @@ pub struct Identity {
 impl Identity {
     /// This process, now. An empty label counts as none.
     ///
-    /// Made anew for each acquisition, or the age that is shown is that of the first.
+    /// Make one for each acquisition. Otherwise `show` prints the age of the first acquisition.
     #[must_use]
     pub fn of_this_process(label: impl Into<String>) -> Self {
         let host = gethostname::gethostname().to_string_lossy().replace(char::is_whitespace, "-");

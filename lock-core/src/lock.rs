@@ -72,7 +72,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// carried out, even after the drop: the keeper leaves for it until the store confirms that nothing is left.
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error>;
 
-    /// [`acquire_with`](Self::acquire_with) these options, which tells `progress` meanwhile what it sees of the queue.
+    /// [`acquire_with`](Self::acquire_with) these options, and reports to `progress` what it sees of the queue.
     ///
     /// A lock of another library that implements this trait may leave `progress` as it is.
     ///
@@ -92,19 +92,19 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
 
     /// Takes the lock if it is free now, and returns `None` if it is not, or if others wait for it.
     ///
-    /// A try never overtakes a waiter. So `None` does not always mean that somebody holds the lock at this moment.
+    /// A try never overtakes a waiter. So `None` does not always mean that the lock is held at this moment.
     ///
     /// # Errors
     /// Like [`acquire_with`](Self::acquire_with), without the timeout. A try whose outcome is not known is repeated or
     /// reported as an error, never as `None`.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the try. If the store grants it all the same, the keeper releases the lock.
+    /// Dropping the future ends the try. If the store grants the lock nevertheless, the keeper releases it.
     async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error>;
 
     /// The queue as it is now: holders first, then the waiters in order.
     ///
-    /// It may have changed before the answer is here: show it to people, and decide nothing by it. To find out whether the lock is free,
+    /// It may have changed before the answer arrives: show it to people, and do not base decisions on it. To find out whether the lock is free,
     /// [try](Self::try_acquire) to take it.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
             Poll::Pending => work.as_mut().poll(cx).map(Ok),
         })
         .await?;
-        // It fails if the lock was lost. If the release is pending, the work was done under the lock all the same, and the keeper goes on.
+        // It fails if the lock was lost. If the release is pending, the work was still done under the lock, and the keeper continues.
         guard.release().await?;
         Ok(done)
     }

@@ -131,7 +131,7 @@ impl Locks {
     ///    confirmed that the entries of waiters, dropped guards and dropped futures are gone. Guards are not taken away: they are renewed
     ///    as before.
     /// 3. When no lock is left, it gives back what the store keeps for this client besides, such as the session of etcd, as far as the
-    ///    store answers in the time that is left. What is not given back ends by itself, and keeps nobody from a lock.
+    ///    store answers in the time that is left. What is not given back ends by itself, and blocks no lock.
     ///
     /// It returns as soon as that is done. A process that exits without it may leave a lock behind until its ttl ends, unless it
     /// [lingers](Self::with_linger). In a fork it does nothing: the locks are the parent's.

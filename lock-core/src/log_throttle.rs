@@ -14,7 +14,7 @@ use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolat
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Logs what happens to many waiters, locks or connections at the same time as one line. The first event is logged immediately. Those within a
-/// second after a line are counted, and logged as one line, that of the last of them, when the second is over.
+/// second after a line are counted, and logged as one line when the second is over: the line of the last event.
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
 /// or a connection: causes are kept until this is dropped. Clones share what they have logged.

@@ -50,7 +50,7 @@ pub struct QueueRow {
     pub token: Option<FencingToken>,
     /// How long its lease has left, or `None` if it does not end by itself.
     pub lease_left: Option<Duration>,
-    /// Who it is, for people.
+    /// Describes the client, for people.
     pub label: Option<String>,
 }
 

@@ -52,7 +52,7 @@ pub struct AcquireOptions {
     #[serde(with = "crate::settings::duration::option")]
     pub waiting_ttl: Option<Duration>,
     /// How long to wait for the lock at the most. Default: forever. Zero asks once. Where it ends, the error is
-    /// [`Error::WaitTimeout`](crate::Error::WaitTimeout), which says who was in the way.
+    /// [`Error::WaitTimeout`](crate::Error::WaitTimeout), which names the holders and waiters ahead.
     #[serde(with = "crate::settings::duration::option")]
     pub wait: Option<Duration>,
     /// Whether the keeper renews the lease, at a third of the ttl. Default: yes. Without it the lock ends at its ttl, whatever the holder

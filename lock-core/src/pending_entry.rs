@@ -30,7 +30,7 @@ pub(crate) struct PendingEntry {
 }
 
 impl PendingEntry {
-    /// `waiting_ttl` is that of its lease until a longer one is [requested](Self::request_ttl).
+    /// `waiting_ttl` is the ttl of its lease until a longer one is [requested](Self::request_ttl).
     pub(crate) fn new(
         client: &Arc<Client>,
         name: &LockName,

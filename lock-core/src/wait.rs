@@ -114,7 +114,7 @@ struct Acquisition<'a> {
     span: &'a AcquireSpan<'a>,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
-    /// For people, if they are told.
+    /// Shows people the progress, if they asked for it.
     progress: Option<&'a AcquireProgress>,
     mode: WaitMode,
     /// The ttl of the lease while it waits.
@@ -163,7 +163,7 @@ impl Acquisition<'_> {
                 Ok(Standing::Admitted { valid_until, .. }) => {
                     // It waited with a shorter lease than it is to hold with: it asks for that one before it holds.
                     if self.client.keeper.now() < valid_until && pending.request_ttl(self.options.ttl) {
-                        // That is another request, with tries of its own.
+                        // That is another request, whose failures are counted anew.
                         self.failures = 0;
                         continue;
                     }
@@ -337,7 +337,7 @@ fn timed_out(
     let (ahead, holder) = seen.map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
     let own = client.renewals.held_of(name);
     let permits: u64 = own.iter().map(|hold| u64::from(hold.entry().claim.permits())).sum();
-    // All holders were ahead. So nobody else holds it if no more than our own were ahead, nor if we have all permits.
+    // All holders were ahead. So no other client holds it if no more than our own were ahead, or if we have all permits.
     let alone = permits >= u64::from(claim.limit()) || ahead.is_some_and(|ahead| ahead <= own.len() as u64);
     let first = own.iter().min_by_key(|hold| hold.token());
     let label = |hold: &Hold| hold.entry().label.as_deref().map(|label| shown_label(label.as_bytes()));

@@ -12,7 +12,7 @@ pub(crate) const STORE: &str = "etcd";
 /// The start of every refusal of the server.
 const SERVER: &str = "etcdserver";
 
-/// The failure of a request that was not carried out, or perhaps was. Every caller that waited for it gets a copy.
+/// The failure of a request, which may have been carried out. Every caller that waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
@@ -175,7 +175,7 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::DataLoss => (Kind::ReadOnly, Cause::Other),
         Code::Unimplemented => (Kind::Unsupported, Cause::Other),
         Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
-        // The connection failed. The text is that of the layer that noticed first.
+        // The connection failed. The text comes from the layer that noticed first.
         Code::Unknown | Code::Internal if !says(SERVER) => (Kind::Unreachable, Cause::Member),
         _ => (Kind::Protocol, Cause::Other),
     };

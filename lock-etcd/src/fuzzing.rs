@@ -124,7 +124,7 @@ fn is_read_back(queue: &Keys, prefix: &str, name: &LockName) {
     }
 }
 
-/// Any key, whoever wrote it, is either not the key of an entry, or one that we could have written.
+/// Any key, even one that another program wrote, is either not the key of an entry, or one that we could have written.
 fn is_no_key_or_a_right_one(prefix: &str, key: &[u8]) {
     let Some(name) = keys::name_of(prefix, key) else { return };
     let queue = Keys::new(prefix, &name);

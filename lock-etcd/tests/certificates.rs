@@ -51,7 +51,7 @@ async fn extended(guard: &Guard) {
     eventually("an extension", LATE, || async { guard.extend().await.is_ok() }).await;
 }
 
-/// By one of the same authority, and then by one of another: some clients trust both, and some have not heard of it.
+/// First by a certificate of the same authority, and then of another one, which only some clients trust.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted() {
     let (ours, next, folder) = (Authority::new("ours"), Authority::new("next"), tempfile::tempdir().unwrap());
@@ -72,7 +72,7 @@ async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted(
     next.issue(&[HOST]).write(files, "server");
     server.start(Data::Kept).await.unwrap();
     extended(&kept).await;
-    // What it is told first may be that its connection has ended.
+    // The first error may be that its connection has ended.
     eventually("a refusal", LATE, || async {
         *kind(&old.mutex("another").acquire().await.unwrap_err()) == BackendErrorKind::Denied
     })

@@ -1,7 +1,7 @@
 //! [`Script`]: Lua that the server runs atomically: one verb, or several.
 //!
 //! A verb consists of a fast path for locks without contention, the functions that all verbs share, and the general case. They are
-//! joined in this order, because Lua defines its functions anew on every call, and the fast path should not pay for that. In a script of
+//! joined in this order, because Lua defines its functions again on every call, and the fast path should not pay for that. In a script of
 //! its own, the keys and arguments of a verb are local variables; in a [`BATCH`], a verb is a function, and they are its parameters. There
 //! is no `#!lua` line: with one, the server refuses a script when memory is short, whatever the script does first (PR20).
 

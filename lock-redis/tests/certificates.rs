@@ -68,7 +68,7 @@ async fn extended(guard: &Guard) {
     eventually("an extension", SLACK, || async { guard.extend().await.is_ok() }).await;
 }
 
-/// By one of the same authority, and then by one of another: some clients trust both, and some have not heard of it.
+/// First by a certificate of the same authority, and then of another one, which only some clients trust.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted() {
     let (ours, next) = (Authority::new("ours"), Authority::new("next"));
@@ -87,7 +87,7 @@ async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted(
     let lost = take(&old, "lost", options().ttl(Duration::from_secs(3))).await;
     secured.restart_with(&next);
     extended(&kept).await;
-    // What it is told first may be that the server is away.
+    // The first error may be that the server is away.
     eventually("a refusal", SLACK, || async {
         let refused = old.mutex("another").acquire().await.unwrap_err();
         matches!(refused, Error::Backend { source, .. } if *source.kind() == BackendErrorKind::Denied)

@@ -53,7 +53,7 @@ async fn without_a_prefix_the_locks_of_others_on_the_same_key_keep_us_out() {
     assert!(soon(shared.mutex("job").unwrap().try_acquire()).await.unwrap().is_none());
 }
 
-/// Without the warning, a waiter would wait forever for a key that is no lock, and no log would say so.
+/// Without the warning, a waiter would wait forever for a key that is no lock, and no log line would report it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_key_of_others_that_never_ends_is_told_once() {
     let server = Server::start();

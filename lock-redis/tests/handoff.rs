@@ -219,7 +219,7 @@ async fn a_next_holder_in_the_same_process_is_told_by_answer_and_by_message() {
     assert_eq!(client.leave(&holder).await, Departure::Left);
     let hint = Hint::Admitted { token: heir.token };
     assert_eq!(heir.hints.next().now_or_never(), Some(Some(hint)), "told when the release is answered");
-    // The message comes all the same: if the answer of a release is lost, the message is all there is.
+    // The message is still sent: if the answer of a release is lost, nothing else reports the hand-off.
     assert_eq!(soon(heir.hints.next()).await, Some(hint));
 }
 

@@ -183,7 +183,7 @@ fn no_stored_data_makes_a_verb_panic_hang_or_touch_a_foreign_lock() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Whether a value is a token, an entry and perhaps a label, as in ADR 1. A value that contains the id of the requesting entry counts, too:
+/// Whether a value is a token, an entry and possibly a label, as in ADR 1. A value that contains the id of the requesting entry counts, too:
 /// other clients cannot guess 128 bits.
 fn is_ours(text: &[u8]) -> bool {
     if text.windows(ID.len()).any(|part| part == ID.as_bytes()) {

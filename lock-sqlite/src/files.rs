@@ -108,7 +108,7 @@ impl Files {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The access for the files beside the database: users who may write to the database may use its locks.
+    /// The access rights of the files beside the database: users who may write to the database may use its locks.
     ///
     /// # Errors
     /// If the file cannot be looked at.

@@ -242,7 +242,7 @@ impl Store {
         done.map_err(|failure| self.failed(failure))
     }
 
-    /// The error for callers. After any error except that of a busy or full database, the file is opened again.
+    /// The error for callers. After any error, except for a busy or full database, the file is opened again.
     fn failed(&mut self, failure: Failure) -> BackendError {
         if failure.is_busy() {
             let writer = self.seen.writer(&self.files.database);

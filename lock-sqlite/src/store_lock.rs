@@ -71,7 +71,7 @@ impl StoreLock {
 
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Store>>| {
-            // After a panic, perhaps in a transaction. Closing the connection rolls the transaction back.
+            // After a panic, which may have been in a transaction. Closing the connection rolls the transaction back.
             self.store.clear_poison();
             let mut store = poisoned.into_inner();
             store.database = None;

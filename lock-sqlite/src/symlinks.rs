@@ -56,7 +56,7 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
 }
 
-/// Whether only its owner may add files to a folder. Root, who has more to lose, trusts only folders of root.
+/// Whether only its owner may add files to a folder. Root trusts only folders of root, because root has more to lose.
 fn is_closed(folder: &Path) -> io::Result<bool> {
     let found = fs::metadata(folder)?;
     let root = rustix::process::geteuid().is_root();

@@ -64,7 +64,7 @@ fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
                     }
                 }
                 Ok(Err(error)) => isolate(|| tracing::debug!(%error, "the holders could not be looked at")),
-                // The panic hook has told of it.
+                // The panic hook has reported it.
                 Err(_) => {}
             }
             next_look = Instant::now() + watch.pause();

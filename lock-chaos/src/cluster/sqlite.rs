@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{error::Result, fault::ServerFault};
 
-/// How long to wait at a time while somebody else writes.
+/// How long each attempt waits while another connection writes.
 const BUSY: Duration = Duration::from_millis(100);
 
 /// It goes with its folder.

@@ -186,7 +186,7 @@ impl Supervisor {
         BootTime::FAR_FUTURE
     }
 
-    /// When to check whether the rest of the group has ended, if the first process has: no signal tells of their end.
+    /// When to check whether the rest of the group has ended, after the first process has: no signal reports the end of the others.
     fn next_check_of_others(&self) -> BootTime {
         match self.stage {
             Stage::Stopping { .. } if self.exit.is_some() => {

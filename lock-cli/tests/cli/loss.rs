@@ -219,7 +219,7 @@ fn assert_woken(line: &str) {
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 
-/// No notification tells of it, and no renewal is due: only the release can find it.
+/// No notification reports it, and no renewal is due: only the release can detect it.
 #[test]
 fn a_loss_that_only_the_release_notices_is_a_loss() {
     let store = Store::redis();

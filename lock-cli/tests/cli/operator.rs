@@ -54,7 +54,7 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
         }
         let left = rows[1]["lease_left_ms"].as_u64().unwrap();
         // It asked for 10 s; a store that counts in seconds grants a little more. The longest possible rest is shown: ZooKeeper has few
-        // timeouts for sessions (here 12.8 s), and may have heard of this session a heartbeat and a tick later.
+        // timeouts for sessions (here 12.8 s), and may have extended this session a heartbeat and a tick later.
         let most = if backend == "zk" { 15_100 } else { 12_000 };
         assert!((1..=most).contains(&left), "{backend}: {left}");
     }

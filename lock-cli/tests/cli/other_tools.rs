@@ -56,7 +56,7 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
         let told = (busy.code, busy.stdout.as_str(), busy.stderr.as_str());
         assert_eq!(told, (Some(75), "", ""), "{args:?}");
     }
-    // An error is reported all the same.
+    // An error is still reported.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
     assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
 }

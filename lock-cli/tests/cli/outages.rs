@@ -1,4 +1,4 @@
-//! A store that does not answer: messages and exit codes; and what is told of a waiter.
+//! A store that does not answer: messages and exit codes, and what is printed about a waiter.
 
 use std::{
     fs,

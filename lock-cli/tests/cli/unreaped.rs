@@ -35,7 +35,7 @@ fn a_command_whose_dead_stay_there_is_known_to_have_ended() {
     });
 }
 
-/// The watchdog has the process file open: it must not wait until somebody reaps what it has killed. One that does gives up after a
+/// The watchdog has the process file open: it must not wait until the killed processes are reaped. One that does gives up after a
 /// thousand milliseconds, so none of these takeovers is quicker then. On a busy machine a quick one may take several tries.
 #[test]
 fn a_killed_supervisor_whose_dead_stay_there_is_followed_soon() {

@@ -1,6 +1,6 @@
 //! What a hundred waiting processes cost.
 
-/// A crowd keeps the machine busy while it comes.
+/// Many waiters keep the machine busy while they start.
 mod alone {
     use std::{
         fs, thread,
@@ -48,7 +48,7 @@ mod alone {
         assert!(cost.core <= MOST_OF_A_CORE, "{WAITERS} processes that wait take {:.3} of a core", cost.core);
     }
 
-    /// What processes that wait cost while nothing happens.
+    /// The cost of waiting processes while nothing happens.
     struct Cost {
         /// The part of a core that all of them take.
         core: f64,

@@ -104,7 +104,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
     store.client.locks.close(SLACK * 2).await.unwrap();
 }
 
-/// The clean-up is tried forever. It is logged at the first failure, and then each time after twice as many tries.
+/// The clean-up is repeated until it is confirmed. It is logged at the first failure, and then whenever the number of failures has doubled.
 pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: TestEnv) {
     let log = Log::install();
     let (client, faults) = faulty(&env).await;

@@ -127,7 +127,7 @@ impl ConnectionTable {
         }
     }
 
-    /// An order for connections that cannot exist is a mistake of the case.
+    /// An order for connections that cannot exist is a bug of the case.
     fn assert_matches(&self, links: Links) {
         let nothing = links == Links::OpenCommands && self.is_shared();
         assert!(

@@ -11,7 +11,7 @@ use crate::{
 const HEAD: &str = "# Which store runs which case, and what shows each rule
 
 Made from the list of the suite's cases, from what the tests of each store declare, from [the rules](protocol.md), and from what the tests
-say that they show. `lock-conformance/tests/cases_page` compares this page with all that, and writes it anew when it is told to:
+say that they show. `lock-conformance/tests/cases_page` compares this page with all that, and writes it again with this command:
 
 ```sh
 DISTLOCK_WRITE_PAGES=1 cargo test -p lock-conformance --test cases_page

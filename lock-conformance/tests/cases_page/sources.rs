@@ -122,7 +122,7 @@ impl Sources {
         }
     }
 
-    /// Notes that somebody cites a label, if it is a test.
+    /// Records that something cites a label, if it is a test.
     fn cite(&mut self, label: &str, folder: &str, test: Option<&str>) {
         if let Some(test) = test {
             let tests = self.citations.entry(label.to_owned()).or_default();

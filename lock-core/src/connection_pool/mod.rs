@@ -1,4 +1,4 @@
-//! [`ConnectionPool`]: one connection for each runtime, server and purpose, opened once for all who want it.
+//! [`ConnectionPool`]: one connection for each runtime, server and purpose, opened once for all callers.
 
 mod connector;
 mod pool;

@@ -47,7 +47,7 @@ pub(super) struct FailedAttempt<F> {
     pub(super) panicked: bool,
 }
 
-/// The owner of a connection, which is told of its end.
+/// The owner of a connection, which is notified of its end.
 pub(super) trait Owner<C: Connector>: Send + Sync {
     /// The connection has ended, or could not be opened. `without_io`: because its runtime cannot drive one.
     fn connection_ended(&self, connection: &Arc<PooledConnection<C>>, without_io: bool);

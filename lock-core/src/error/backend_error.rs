@@ -9,7 +9,7 @@ const SAID: usize = 400;
 
 /// The error of a store that did not carry out a request.
 ///
-/// Unless [`is_unsent`](Self::is_unsent), the request may have been carried out all the same.
+/// Unless [`is_unsent`](Self::is_unsent), the request may still have been carried out.
 #[derive(Clone)]
 pub struct BackendError(Box<Inner>);
 

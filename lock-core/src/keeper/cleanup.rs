@@ -172,7 +172,7 @@ impl Cleanup {
             let expires_alone = !self.backend.guarantees().shared_leases && creates == Creates::Answered;
             if !expires_alone || self.keeper.now() < free_by {
                 task.failures = task.failures.saturating_add(1);
-                // It may be tried forever: logged at the first failure, and then each time their number has doubled.
+                // Attempts have no limit: they are logged at the first failure, and then each time the number of failures has doubled.
                 if task.failures.is_power_of_two() {
                     self.event_log.note(Event::StoreAway { entry, verb: "leave", error });
                 }

@@ -242,7 +242,7 @@ impl Keeper {
         self.0.ended.load(Ordering::Acquire)
     }
 
-    /// Whether a thread of its own does what it is given, while the caller waits.
+    /// Whether the keeper has its own thread, which works while the caller waits.
     pub(crate) fn is_at_work(&self) -> bool {
         let on_its_own = self.0.watchdog.is_some();
         on_its_own && !self.is_forked() && !self.has_ended() && !self.0.stopped.load(Ordering::Acquire)

@@ -23,7 +23,7 @@ pub(crate) trait Watched: Send + Sync {
     fn check(&self) -> BootTime;
 }
 
-/// A small thread beside that of the keeper, for the one thing that must not depend on it: `lost()` fires at the deadline at the
+/// A small thread beside the keeper's thread, for the one task that must not depend on the keeper: `lost()` fires at the deadline at the
 /// latest. It renews nothing and asks no store, and does nothing at all until the keeper should have done it.
 #[derive(Debug)]
 pub(super) struct Watchdog {

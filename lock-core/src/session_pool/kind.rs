@@ -44,7 +44,7 @@ pub trait PooledMember: Send + Sync + 'static {
     fn is_overdue(&self, now: BootTime) -> bool;
 
     /// It was forgotten, and gives back what only one member of a session can have, such as a key. False if a request
-    /// in flight may still change that: then nobody gets it any more, and a slot is lost with it.
+    /// in flight may still change that: then it is not used any more, and a slot is lost with it.
     fn give_back(&self) -> bool {
         true
     }

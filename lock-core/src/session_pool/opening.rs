@@ -90,7 +90,7 @@ fn open<O: SessionOwner>(owner: &Arc<O>, class: Duration) -> Opening<O> {
         let opened = owner.open(class).await;
         owner.sessions().end_opening(class, opened.as_ref().ok());
         let opened = opened.map(|session| owner.opened(session, class));
-        // Perhaps nothing waits for it any more.
+        // Nothing may wait for it any more.
         let _ = done.send(Some(opened));
     });
     opening

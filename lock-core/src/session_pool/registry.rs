@@ -44,7 +44,7 @@ struct SessionRecord<K: SessionKind> {
     members: HashMap<EntryId, Arc<K::Member>>,
     /// It is in a class. A session of one entry never is.
     shared: bool,
-    /// It was closed as idle: nobody gets a slot any more.
+    /// It was closed as idle, and gives no more slots.
     closed: bool,
     /// Members whose time is over are being removed.
     sweeping: bool,

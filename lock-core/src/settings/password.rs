@@ -1,4 +1,4 @@
-//! [`Password`]: text that is shown to nobody but the server.
+//! [`Password`]: text that is only shown to the server.
 
 use std::{fmt, fs, path::Path};
 

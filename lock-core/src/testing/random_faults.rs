@@ -236,7 +236,7 @@ impl Backend for RandomFaults {
         self.inner.guarantees()
     }
 
-    // What people and tools ask bypasses the wire.
+    // Requests of operators bypass the wire.
     fn operator(&self) -> &dyn Operator {
         self.inner.operator()
     }

@@ -67,7 +67,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A client on a good wire, with a keeper of its own and a clock that is right.
+    /// A client without faults on its wire, with its own keeper and a correct clock.
     #[must_use]
     pub fn client(&self) -> SimClient {
         self.client_through(0, |backend, _| backend)
@@ -123,7 +123,7 @@ impl Sim {
     }
 }
 
-/// A client of a simulated store: as a process of its own, with its own keeper, clock, randomness and wire.
+/// A client of a simulated store, like a separate process: with its own keeper, clock, randomness and wire.
 #[derive(Debug)]
 pub struct SimClient {
     locks: Locks,

@@ -56,7 +56,7 @@ impl Connections {
     pub(super) fn fail(&self, connection: &Arc<Connection>, channel: &Channel) {
         self.cluster().avoid(channel.endpoint);
         if connection.is_on_keeper() {
-            // The keeper's runtime is never blocked, so a failure there is that of the member, and holds for all runtimes.
+            // The keeper's runtime is never blocked, so a failure there comes from the member, and counts for all runtimes.
             self.pool.retire_where(|opened| opened.endpoint == channel.endpoint);
         }
         self.pool.retire(connection);

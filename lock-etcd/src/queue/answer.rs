@@ -31,7 +31,7 @@ pub(crate) fn read_view(
 }
 
 /// Reads the answer to [`look_further`](super::request::look_further). Entries that the first look showed may have left
-/// since, and no entry can have come ahead. So the view contains all entries that are there at its revision, and perhaps more.
+/// since, and no entry can have come ahead. So the view contains all entries that exist at its revision, and may contain more.
 pub(crate) fn read_further(
     keys: &Keys,
     answer: &TxnResponse,

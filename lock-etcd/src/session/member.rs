@@ -135,7 +135,7 @@ impl Member {
         }
     }
 
-    /// Records that a delete of the key is about to be sent, perhaps with the tombstone. It stays in doubt until
+    /// Records that a delete of the key is about to be sent, possibly with the tombstone. It stays in doubt until
     /// [`delete_answered`](Self::delete_answered). Returns false if the entry is known to be gone and its key is released: then the
     /// delete must not be sent.
     pub(super) fn begin_delete(&self) -> bool {

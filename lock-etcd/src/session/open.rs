@@ -49,7 +49,7 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
     let mut session = Session::new(lease, granted, proved, key);
     session.late_grant = unused.late.then(|| pool.keeper.now() + REVOKE_FOR);
     if !session.is_alive(pool.keeper.now()) {
-        // Entries under this lease would be gone immediately, again and again.
+        // Entries under this lease would be gone immediately, each time.
         let message = "a lease was over before its grant was answered";
         return Err(Failure::new(Kind::TimedOut, message).at(&pool.client.cluster().config).unsent());
     }

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(told, [3]);
         assert!(!foreign.record_sighting(&other, at(60)));
         assert!(foreign.record_sighting(&other, at(70)), "a waiter that looks seldom has waited, too");
-        // There was no waiter in between, so the time counts anew.
+        // There was no waiter in between, so the time starts again.
         let told: Vec<_> = (600..660).filter(|&second| foreign.record_sighting(&entry, at(second))).collect();
         assert_eq!(told, [603]);
     }

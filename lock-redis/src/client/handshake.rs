@@ -109,7 +109,7 @@ fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
             &["SELECT", &config.database.to_string()],
         ));
     }
-    // It is shown by CLIENT LIST; where it is not permitted, the connection is used all the same. It is always sent, so that the server has
+    // It is shown by CLIENT LIST; where it is not permitted, the connection is still used. It is always sent, so that the server has
     // answered once before a connection is used.
     greetings.push(greeting("the client name", false, &["CLIENT", "SETNAME", &config.client_name]));
     greetings

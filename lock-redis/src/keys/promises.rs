@@ -43,7 +43,7 @@ pub(crate) fn are_short(keys: &Keys, prefix: &str, name: &str) {
     assert!(all(keys).iter().all(|key| key.len() <= bound), "{keys:?}");
 }
 
-/// Any key, whoever wrote it, gives no name, or a name whose lock has this key.
+/// Any key, even one that another program wrote, gives no name, or a name whose lock has this key.
 pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
     if let Some(name) = name_of(prefix, key) {
         let keys = Keys::new(prefix, &name);

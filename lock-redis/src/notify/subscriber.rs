@@ -299,7 +299,7 @@ impl Shared {
         self.dispatch_hints(payload, self.endpoint.config.confirm_hints);
     }
 
-    /// Anyone who may publish can claim that a waiter has the lock. With `confirm`, the waiter looks instead of believing it.
+    /// Any user that may publish can claim that a waiter has the lock. With `confirm`, the waiter looks instead of trusting the message.
     fn dispatch_hints(&self, payload: &[u8], confirm: bool) {
         for message in message::messages(payload) {
             match message {

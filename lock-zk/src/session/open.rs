@@ -43,7 +43,7 @@ pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>,
     let session = Arc::new(Session::new(client, sent, heartbeat_node, pool.settings()));
     make_heartbeat_node(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
-        // The entries of such a session would be gone immediately, again and again.
+        // The entries of such a session would be gone immediately, each time.
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }

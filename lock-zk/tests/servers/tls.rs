@@ -194,7 +194,7 @@ async fn extended(guard: &Guard) {
     eventually("an extension", SLACK, || async { guard.extend().await.is_ok() }).await;
 }
 
-/// For one of another authority, while clients are connected: some trust both, and some have not heard of it.
+/// It is replaced by a certificate of another authority, which only some of the connected clients trust.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_changed_costs_locks_only_where_it_is_not_trusted() {
     let (ours, next, files) = (Authority::new("ours"), Authority::new("next"), tempfile::tempdir().unwrap());

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::protocol::{Contend, Grant, Hello, Kind, Pairs, Request, Response};
 
-/// The runner is told of an error.
+/// Reports an error to the runner.
 pub(crate) type Result<T, E = Box<dyn error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// A lock library.

@@ -1,4 +1,4 @@
-//! [`Setting`]: what a library is told of its store.
+//! [`Setting`]: the settings of a library, for its store.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ pub(crate) async fn waiters_go_on_when_the_network_is_back(env: TestEnv) {
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
     }
-    // Long enough that a waiter has tried in vain to connect again.
+    // Long enough that a waiter has failed to reconnect.
     tokio::time::sleep(Duration::from_secs(3)).await;
     proxied.proxy.heal();
     for waiter in waiting {

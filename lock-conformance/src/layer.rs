@@ -43,6 +43,16 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         store.give_back().await;
     }
 
+    /// [`Backend::alarms`].
+    fn alarms(&self, store: &Arc<dyn Backend>) -> Alarms {
+        store.alarms()
+    }
+
+    /// [`Backend::guarantees`].
+    fn guarantees<'a>(&'a self, store: &'a Arc<dyn Backend>) -> &'a Guarantees {
+        store.guarantees()
+    }
+
     /// [`Operator::queue`].
     async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         store.operator().queue(name).await
@@ -89,11 +99,11 @@ impl Backend for Layered {
     }
 
     fn alarms(&self) -> Alarms {
-        self.store.alarms()
+        self.layer.alarms(&self.store)
     }
 
     fn guarantees(&self) -> &Guarantees {
-        self.store.guarantees()
+        self.layer.guarantees(&self.store)
     }
 
     fn operator(&self) -> &dyn Operator {

@@ -7,11 +7,12 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_conformance::{
-    Case, Control, Declared, Footprint, Harness, ServerControl, Sound, Unsupported, Wire, finds,
+    Case, Control, Declared, Footprint, Harness, Layer, Layered, NoHints, ServerControl, Sound, Unsupported,
+    Wire, finds,
 };
 use lock_core::{
-    Alarms, BackOff, Backend, BackendError, Creates, Departure, Entry, FencingToken, Guarantees, Keeper,
-    Lease, LockName, Operator, Renewal, Standing, Step, WaitMode,
+    Alarms, BackOff, Backend, BackendError, Entry, FencingToken, Guarantees, Keeper, LockName, Standing, Step,
+    WaitMode,
 };
 
 use self::memory_harness::MemoryHarness;
@@ -61,7 +62,7 @@ impl<const PROMISES: bool> Harness for PollingHarness<PROMISES> {
     async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
         let store = self.0.connect(keeper).await;
         let guarantees = Guarantees { polls: Some(POLLS), ..store.guarantees().clone() };
-        Arc::new(Mute { store, guarantees })
+        Arc::new(Layered::new(store, Arc::new(Mute(guarantees))))
     }
 
     fn wire(&self) -> Option<&dyn Wire> {
@@ -97,44 +98,27 @@ impl<const PROMISES: bool> ServerControl for PollingHarness<PROMISES> {
     }
 }
 
-/// A store without hints and alarms, whose guarantees say so.
+/// Removes hints and alarms, and states in the guarantees that there are none.
 #[derive(Debug)]
-struct Mute {
-    store: Arc<dyn Backend>,
-    guarantees: Guarantees,
-}
+struct Mute(Guarantees);
 
 #[async_trait]
-impl Backend for Mute {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        let mut standing = self.store.enter(entry, step, wait).await?;
-        if let Standing::Waiting { hints, .. } = &mut standing {
-            *hints = Box::pin(stream::empty());
-        }
-        Ok(standing)
+impl Layer for Mute {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        NoHints::default().enter(store, entry, step, wait).await
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.store.renew(leases).await
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.store.leave(entry, creates).await
-    }
-
-    async fn give_back(&self) {
-        self.store.give_back().await;
-    }
-
-    fn alarms(&self) -> Alarms {
+    fn alarms(&self, _store: &Arc<dyn Backend>) -> Alarms {
         Box::pin(stream::empty())
     }
 
-    fn guarantees(&self) -> &Guarantees {
-        &self.guarantees
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.store.operator()
+    fn guarantees<'a>(&'a self, _store: &'a Arc<dyn Backend>) -> &'a Guarantees {
+        &self.0
     }
 }

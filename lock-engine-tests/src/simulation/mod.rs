@@ -34,7 +34,6 @@ use self::{
     observer::Observer,
     plan::{CALM, Disturbance, Plan},
     recorder::Recorder,
-    sessions::Sessions,
     worker::Worker,
 };
 use crate::history::{EventKind, check};
@@ -74,7 +73,7 @@ fn simulate(seed: u64, bug: Option<Bug>) -> Report {
                 Arc::new(Layered::new(store, Arc::new(BugLayer::new(bug, clock))))
             });
         }
-        _ if plan.sessions => simulation = simulation.over(|clock| Arc::new(Sessions::new(clock))),
+        _ if plan.sessions => simulation = simulation.over(sessions::store),
         _ => {}
     }
     if let Some(bug) = bug.filter(|bug| !bug.is_in_the_store()) {

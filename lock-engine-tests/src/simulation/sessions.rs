@@ -1,11 +1,11 @@
-//! [`Sessions`]: memory as a store whose entries live as long as the session of their client.
+//! [`store`]: memory as a store whose entries live as long as the session of their client.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use lock_conformance::{Layer, Layered};
 use lock_core::{
-    Alarms, Backend, BackendError, Clock, Creates, Departure, Entry, Guarantees, Lease, LockName, Memory,
-    Operator, Renewal, Standing, Step, WaitMode, testing::Sim,
+    Backend, BackendError, Clock, Entry, Guarantees, LockName, Memory, Standing, Step, WaitMode, testing::Sim,
 };
 
 /// Longer than a run: an entry that its client does not remove stays until the session ends.
@@ -24,13 +24,8 @@ static GUARANTEES: Guarantees = Guarantees {
 };
 
 /// A store in which no entry ends at its ttl: the clients have to remove every entry that they do not keep (PR09).
-#[derive(Debug)]
-pub(super) struct Sessions(Memory);
-
-impl Sessions {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self(Memory::with_clock(clock))
-    }
+pub(super) fn store(clock: Arc<dyn Clock>) -> Arc<dyn Backend> {
+    Arc::new(Layered::new(Arc::new(Memory::with_clock(clock)), Arc::new(Sessions)))
 }
 
 /// The label that marks the entries of a client.
@@ -49,39 +44,29 @@ pub(super) async fn end(sim: &Sim, names: &[LockName], client: usize) {
     }
 }
 
+/// Gives every entry the lease of a session.
+#[derive(Debug)]
+struct Sessions;
+
 #[async_trait]
-impl Backend for Sessions {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+impl Layer for Sessions {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
         let mut kept = entry.clone();
         kept.ttl = SESSION;
-        let mut standing = self.0.enter(&kept, step, wait).await?;
+        let mut standing = store.enter(&kept, step, wait).await?;
         if let Standing::Admitted { ttl, .. } | Standing::Waiting { ttl, .. } = &mut standing {
             *ttl = entry.ttl;
         }
         Ok(standing)
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.0.renew(leases).await
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.0.leave(entry, creates).await
-    }
-
-    async fn give_back(&self) {
-        self.0.give_back().await;
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.0.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
+    fn guarantees<'a>(&'a self, _store: &'a Arc<dyn Backend>) -> &'a Guarantees {
         &GUARANTEES
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.0.operator()
     }
 }

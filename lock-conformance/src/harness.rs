@@ -93,5 +93,13 @@ pub struct Declared {
     pub reason: &'static str,
 }
 
+impl Declared {
+    /// A label, and why the store cannot meet it.
+    #[must_use]
+    pub const fn new(id: &'static str, reason: &'static str) -> Self {
+        Self { id, reason }
+    }
+}
+
 /// Creates the bug of a new client. The harness is that of the store, for bugs that have to reach it themselves.
 pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;

@@ -8,28 +8,24 @@ const NO_WIRE: &str = "there is no wire between the store and its clients";
 
 /// On a store of the test's own.
 pub(crate) const OWN: &[Declared] = &[
-    declare("X03", NO_PROCESSES),
-    declare("X12", "there is no way to put anything but locks into it"),
-    declare("L06", NO_SERVER),
-    declare("F05", NO_SERVER),
-    declare("T01", NO_WIRE),
-    declare("T02", NO_WIRE),
-    declare("T03", NO_WIRE),
-    declare("T04", NO_WIRE),
-    declare("T05", NO_WIRE),
-    declare("T06", NO_WIRE),
-    declare("T07", NO_WIRE),
-    declare("T08", NO_WIRE),
-    declare("T09", NO_SERVER),
-    declare("T10", NO_SERVER),
-    declare("T11", NO_PROCESSES),
-    declare("T15", NO_WIRE),
-    declare("T19", "it has no bound but that of its process"),
-    declare("T20", "it throws nothing out"),
-    declare("T21", NO_SERVER),
-    declare("T24", "it has no authentication"),
+    Declared::new("X03", NO_PROCESSES),
+    Declared::new("X12", "there is no way to put anything but locks into it"),
+    Declared::new("L06", NO_SERVER),
+    Declared::new("F05", NO_SERVER),
+    Declared::new("T01", NO_WIRE),
+    Declared::new("T02", NO_WIRE),
+    Declared::new("T03", NO_WIRE),
+    Declared::new("T04", NO_WIRE),
+    Declared::new("T05", NO_WIRE),
+    Declared::new("T06", NO_WIRE),
+    Declared::new("T07", NO_WIRE),
+    Declared::new("T08", NO_WIRE),
+    Declared::new("T09", NO_SERVER),
+    Declared::new("T10", NO_SERVER),
+    Declared::new("T11", NO_PROCESSES),
+    Declared::new("T15", NO_WIRE),
+    Declared::new("T19", "it has no bound but that of its process"),
+    Declared::new("T20", "it throws nothing out"),
+    Declared::new("T21", NO_SERVER),
+    Declared::new("T24", "it has no authentication"),
 ];
-
-const fn declare(id: &'static str, reason: &'static str) -> Declared {
-    Declared { id, reason }
-}

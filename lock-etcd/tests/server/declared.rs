@@ -8,9 +8,9 @@ pub(crate) const TOKENS_ARE_REVISIONS: &str = "tokens are revisions of the store
 
 /// On a server of the test's own.
 pub(crate) const OWN: &[Declared] = &[
-    declare("F11", TOKENS_ARE_REVISIONS),
-    declare("F12", TOKENS_ARE_REVISIONS),
-    declare("T20", NOTHING_IS_EVICTED),
+    Declared::new("F11", TOKENS_ARE_REVISIONS),
+    Declared::new("F12", TOKENS_ARE_REVISIONS),
+    Declared::new("T20", NOTHING_IS_EVICTED),
 ];
 
 /// On a server that is only known by its URL.
@@ -18,16 +18,12 @@ pub(crate) const BY_URL: &[Declared] = &[
     OWN[0],
     OWN[1],
     OWN[2],
-    declare("L06", NOT_OURS),
-    declare("F05", NOT_OURS),
-    declare("T09", NOT_OURS),
-    declare("T10", NOT_OURS),
-    declare("T18", NOT_OURS),
-    declare("T19", NOT_OURS),
-    declare("T21", NOT_OURS),
-    declare("T24", NOT_OURS),
+    Declared::new("L06", NOT_OURS),
+    Declared::new("F05", NOT_OURS),
+    Declared::new("T09", NOT_OURS),
+    Declared::new("T10", NOT_OURS),
+    Declared::new("T18", NOT_OURS),
+    Declared::new("T19", NOT_OURS),
+    Declared::new("T21", NOT_OURS),
+    Declared::new("T24", NOT_OURS),
 ];
-
-const fn declare(id: &'static str, reason: &'static str) -> Declared {
-    Declared { id, reason }
-}

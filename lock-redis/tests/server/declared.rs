@@ -8,16 +8,12 @@ pub(crate) const OWN: &[Declared] = &[];
 
 /// On a server that is only known by its URL.
 pub(crate) const BY_URL: &[Declared] = &[
-    declare("L06", NOT_OURS),
-    declare("F05", NOT_OURS),
-    declare("T09", NOT_OURS),
-    declare("T10", NOT_OURS),
-    declare("T19", NOT_OURS),
-    declare("T20", NOT_OURS),
-    declare("T21", NOT_OURS),
-    declare("T24", NOT_OURS),
+    Declared::new("L06", NOT_OURS),
+    Declared::new("F05", NOT_OURS),
+    Declared::new("T09", NOT_OURS),
+    Declared::new("T10", NOT_OURS),
+    Declared::new("T19", NOT_OURS),
+    Declared::new("T20", NOT_OURS),
+    Declared::new("T21", NOT_OURS),
+    Declared::new("T24", NOT_OURS),
 ];
-
-const fn declare(id: &'static str, reason: &'static str) -> Declared {
-    Declared { id, reason }
-}

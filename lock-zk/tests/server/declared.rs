@@ -13,11 +13,11 @@ const NOTHING_COMES_TWICE: &str = "a session has one connection, where TCP lets 
 
 /// On a server of the test's own.
 pub(crate) const OWN: &[Declared] = &[
-    declare("F11", TOKENS_ARE_TRANSACTIONS),
-    declare("F12", TOKENS_ARE_TRANSACTIONS),
-    declare("T04", NOTHING_COMES_TWICE),
-    declare("T20", NOTHING_IS_EVICTED),
-    declare("C20", "a thread of its client is not there in a fork, which is refused"),
+    Declared::new("F11", TOKENS_ARE_TRANSACTIONS),
+    Declared::new("F12", TOKENS_ARE_TRANSACTIONS),
+    Declared::new("T04", NOTHING_COMES_TWICE),
+    Declared::new("T20", NOTHING_IS_EVICTED),
+    Declared::new("C20", "a thread of its client is not there in a fork, which is refused"),
 ];
 
 /// On a server that is only known by its URL.
@@ -27,15 +27,11 @@ pub(crate) const BY_URL: &[Declared] = &[
     OWN[2],
     OWN[3],
     OWN[4],
-    declare("L06", NOT_OURS),
-    declare("F05", NOT_OURS),
-    declare("T09", NOT_OURS),
-    declare("T10", NOT_OURS),
-    declare("T19", NOT_OURS),
-    declare("T21", NOT_OURS),
-    declare("T24", NOT_OURS),
+    Declared::new("L06", NOT_OURS),
+    Declared::new("F05", NOT_OURS),
+    Declared::new("T09", NOT_OURS),
+    Declared::new("T10", NOT_OURS),
+    Declared::new("T19", NOT_OURS),
+    Declared::new("T21", NOT_OURS),
+    Declared::new("T24", NOT_OURS),
 ];
-
-const fn declare(id: &'static str, reason: &'static str) -> Declared {
-    Declared { id, reason }
-}

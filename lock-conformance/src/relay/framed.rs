@@ -41,6 +41,25 @@ pub struct Frame<T> {
     pub what: T,
 }
 
+impl<T> Frame<T> {
+    /// What all frames of these bytes are, if the bytes arrive one by one. For tests of [`Frames`]: `next` is one of its methods.
+    ///
+    /// # Panics
+    /// If `next` fails, if a frame does not end as soon as its last byte is there, or if bytes are left over.
+    pub fn all(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Self>>) -> Vec<T> {
+        let (mut begin, mut found) = (0, Vec::new());
+        for end in 0..=bytes.len() {
+            while let Some(frame) = next(&bytes[begin..end]).expect("the bytes are of the protocol") {
+                begin += frame.len;
+                assert_eq!(begin, end, "a frame ends as soon as its last byte is there");
+                found.push(frame.what);
+            }
+        }
+        assert_eq!(begin, bytes.len(), "something is left over");
+        found
+    }
+}
+
 /// What a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

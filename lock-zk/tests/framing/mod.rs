@@ -83,33 +83,19 @@ mod tests {
         [&i32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
     }
 
-    /// All frames of the bytes, which are given one more byte at a time.
-    fn cut<T>(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Frame<T>>>) -> Vec<T> {
-        let (mut begin, mut found) = (0, Vec::new());
-        for end in 0..=bytes.len() {
-            while let Some(frame) = next(&bytes[begin..end]).unwrap() {
-                begin += frame.len;
-                assert_eq!(begin, end, "a frame ends as soon as its last byte is there");
-                found.push(frame.what);
-            }
-        }
-        assert_eq!(begin, bytes.len(), "something is left over");
-        found
-    }
-
     #[test]
     fn every_packet_is_a_request_and_the_first_one_opens_the_session() {
         let sent = [packed(&[0, 0, 0, 10_000]), packed(&[1, 15, 7]), packed(&[-2, 11]), packed(&[2, 12, 0])];
         let mut frames = Packets::default();
         let names = ["connect", "create", "ping", "list"].map(|name| Request::Ask(name.to_owned()));
-        assert_eq!(cut(&sent.concat(), |sent| frames.request(sent)), names);
+        assert_eq!(Frame::all(&sent.concat(), |sent| frames.request(sent)), names);
     }
 
     #[test]
     fn a_question_for_the_status_is_answered_in_text() {
         let mut frames = Packets::default();
-        assert_eq!(cut(STATUS, |sent| frames.request(sent)), [Request::Ask("status".to_owned())]);
-        assert_eq!(cut(b"Mode", |sent| frames.answer(sent)), [Answer::Part; 4]);
+        assert_eq!(Frame::all(STATUS, |sent| frames.request(sent)), [Request::Ask("status".to_owned())]);
+        assert_eq!(Frame::all(b"Mode", |sent| frames.answer(sent)), [Answer::Part; 4]);
     }
 
     #[test]
@@ -118,7 +104,7 @@ mod tests {
         let said =
             [packed(&[-1, 0]), packed(&[1, 0, 5, 0]), packed(&[-1, 0, 0, 0, 2, 3]), packed(&[-2, 0, 5, 0])];
         let mut frames = Packets::default();
-        let found = cut(&said.concat(), |sent| frames.answer(sent));
+        let found = Frame::all(&said.concat(), |sent| frames.answer(sent));
         assert_eq!(found, [Answer::End, Answer::End, Answer::Hint, Answer::End]);
     }
 }

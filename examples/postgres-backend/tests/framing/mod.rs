@@ -125,23 +125,9 @@ mod tests {
         Request::Ask(name.to_owned())
     }
 
-    /// All frames, if the bytes arrive one by one.
-    fn cut<T>(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Frame<T>>>) -> Vec<T> {
-        let (mut begin, mut found) = (0, Vec::new());
-        for end in 0..=bytes.len() {
-            while let Some(frame) = next(&bytes[begin..end]).unwrap() {
-                begin += frame.len;
-                assert_eq!(begin, end, "a frame ends as soon as its last byte is there");
-                found.push(frame.what);
-            }
-        }
-        assert_eq!(begin, bytes.len(), "something is left over");
-        found
-    }
-
     fn started(requests: &[u8]) -> (Messages, Vec<Request>) {
         let mut frames = Messages::default();
-        let found = cut(&[&startup(), requests].concat(), |sent| frames.request(sent));
+        let found = Frame::all(&[&startup(), requests].concat(), |sent| frames.request(sent));
         (frames, found)
     }
 
@@ -176,7 +162,7 @@ mod tests {
             said(b'C', b"COMMIT\0"),
             said(b'Z', b"I"),
         ];
-        let found = cut(&answers.concat(), |sent| frames.answer(sent));
+        let found = Frame::all(&answers.concat(), |sent| frames.answer(sent));
         let (part, end, turn) = (Answer::Part, Answer::End, Answer::Turn);
         assert_eq!(found, [part, end, part, turn, part, end]);
     }
@@ -191,7 +177,7 @@ mod tests {
             said(b'A', b"\0\0\0\0channel\0payload\0"),
             said(b'E', b"SFATAL\0\0"),
         ];
-        let found = cut(&answers.concat(), |sent| frames.answer(sent));
+        let found = Frame::all(&answers.concat(), |sent| frames.answer(sent));
         assert_eq!(found, [Answer::Hint, Answer::Part, Answer::End, Answer::Hint, Answer::Aside]);
     }
 
@@ -200,7 +186,7 @@ mod tests {
         let (mut frames, found) = started(&said(b'p', b"secret\0"));
         assert_eq!(found, [ask("startup"), ask("password")]);
         let answers = [said(b'R', &[0, 0, 0, 3]), said(b'R', &[0, 0, 0, 0]), said(b'Z', b"I")];
-        let found = cut(&answers.concat(), |sent| frames.answer(sent));
+        let found = Frame::all(&answers.concat(), |sent| frames.answer(sent));
         assert_eq!(found, [Answer::Turn, Answer::Part, Answer::End]);
     }
 

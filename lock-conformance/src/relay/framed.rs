@@ -46,6 +46,7 @@ impl<T> Frame<T> {
     ///
     /// # Panics
     /// If `next` fails, if a frame does not end as soon as its last byte is there, or if bytes are left over.
+    #[must_use]
     pub fn all(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Self>>) -> Vec<T> {
         let (mut begin, mut found) = (0, Vec::new());
         for end in 0..=bytes.len() {

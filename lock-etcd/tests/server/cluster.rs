@@ -103,7 +103,7 @@ impl Cluster {
         Admin::new(&self.members[i].member.address(), &self.prefix)
     }
 
-    /// Which member leads, in the eyes of most.
+    /// Which member leads, as it says itself and another member confirms.
     ///
     /// # Panics
     /// If no member leads for long.
@@ -111,7 +111,7 @@ impl Cluster {
         self.leader_among(&[0, 1, 2]).await
     }
 
-    /// Which member leads when it is no more this one.
+    /// Which member leads once this one does not any more.
     ///
     /// # Panics
     /// If no member leads for long.
@@ -125,7 +125,7 @@ impl Cluster {
             for i in members.iter().copied() {
                 let status = tokio::time::timeout(Duration::from_secs(1), self.admin(i).status()).await;
                 let Ok(Ok(status)) = status else { continue };
-                // It says so itself, and the others follow: one that was overthrown may not know yet.
+                // Another member has to follow it, because a former leader may not know yet that another one leads.
                 let leads = status.header().is_some_and(|header| header.member_id() == status.leader());
                 if leads && self.follows(i, status.leader()).await {
                     return i;

@@ -1,6 +1,7 @@
 //! The scripts that run tests fail when they have to: shown with programs that only pretend to be tests.
 
 mod checkout;
+mod mutants;
 mod semver;
 
 use std::{

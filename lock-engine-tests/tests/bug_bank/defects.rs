@@ -87,7 +87,7 @@ fn a_test_that_is_missing_or_ignored_is_noticed() {
 /// Looks for `file::test`, or for a case of the suite: `group::case`.
 fn find(name: &str) -> Result<(), String> {
     let (place, test) = name.rsplit_once("::").ok_or("it has neither a file nor a group")?;
-    if place.ends_with(".rs") {
+    if Path::new(place).extension().is_some_and(|extension| extension == "rs") {
         return find_test(place, test);
     }
     let is_there = cases::all().any(|case| case.group == place && case.name == test);

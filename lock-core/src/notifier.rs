@@ -182,7 +182,15 @@ mod tests {
         }
     }
 
-    /// Waits for the next of a stream with such a waker.
+    struct Panicking;
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("an ordered panic of a waker"));
+        }
+    }
+
+    /// Waits for the next of a stream with a waker that asks.
     fn wait_asking(notifier: &Notifier, stream: &mut (impl Stream + Unpin), told: &mpsc::Sender<usize>) {
         let waker = Waker::from(Arc::new(Asking { notifier: notifier.clone(), told: told.clone() }));
         assert!(stream.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
@@ -238,6 +246,20 @@ mod tests {
         assert_eq!(told.recv_timeout(PATIENCE), Ok(1), "woken by a hint");
         assert_eq!(told.recv_timeout(PATIENCE), Ok(1), "woken by an alarm");
         drop(speaking.join().unwrap());
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_a_message_from_no_other_listener() {
+        let notifier = Notifier::default();
+        let waker = Waker::from(Arc::new(Panicking));
+        let (mut hints, mut alarms) = (notifier.listen(EntryId::new(1)), notifier.alarms());
+        assert!(hints.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+        assert!(alarms.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+        let (mut next_hints, mut next_alarms) = (notifier.listen(EntryId::new(1)), notifier.alarms());
+        notifier.send(EntryId::new(1), Hint::Changed);
+        notifier.alarm(EntryId::new(7));
+        assert_eq!(next_hints.next().now_or_never(), Some(Some(Hint::Changed)));
+        assert_eq!(next_alarms.next().now_or_never(), Some(Some(EntryId::new(7))));
     }
 
     #[test]

@@ -254,6 +254,12 @@ mod tests {
             ),
             (C::ResourceExhausted, "etcdserver: too many requests", Kind::Unavailable, Cause::Other),
             (C::NotFound, "etcdserver: requested lease not found", Kind::Unavailable, Cause::LeaseGone),
+            (
+                C::FailedPrecondition,
+                "etcdserver: lease already exists",
+                Kind::Unavailable,
+                Cause::LeaseExists,
+            ),
             (C::PermissionDenied, "etcdserver: permission denied", Kind::Denied, Cause::Other),
             (C::Unauthenticated, "etcdserver: invalid auth token", Kind::Denied, Cause::StaleToken),
             (C::InvalidArgument, "etcdserver: user name is empty", Kind::Denied, Cause::Other),

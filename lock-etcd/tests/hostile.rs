@@ -28,6 +28,9 @@ const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+const PUT: &str = "/etcdserverpb.KV/Put";
 
 /// The connection that a call came on, and how to answer it.
 type Asked = (usize, Request<RecvStream>, SendResponse<Bytes>);
@@ -81,6 +84,14 @@ fn answer(respond: &mut SendResponse<Bytes>, message: Bytes) {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", "0".parse().unwrap());
     answer.send_trailers(trailers).unwrap();
+}
+
+/// Refuses a call with a code of gRPC.
+fn refuse(respond: &mut SendResponse<Bytes>, code: &str, why: &str) {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", code.parse().unwrap());
+    trailers.insert("grpc-message", why.parse().unwrap());
+    begin(respond).send_trailers(trailers).unwrap();
 }
 
 fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
@@ -147,6 +158,34 @@ async fn what_a_server_says_of_itself_is_shown_as_text_and_not_at_length() {
     for text in shown {
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     }
+}
+
+/// A server says that if the answer to the first grant was lost with its connection, and the grant was sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_exists_already_is_used_at_once() {
+    let (address, mut asked) = fake(status("3.7.3", "")).await;
+    let client = Client::new(&format!("etcd://{address}/case?heartbeat=1h"));
+    let lock = client.mutex("job");
+    let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    let (mut grants, mut unanswered) = (0, Vec::new());
+    let used = async {
+        loop {
+            let (_, call, mut respond) = asked.recv().await.unwrap();
+            match call.uri().path() {
+                GRANT => {
+                    grants += 1;
+                    refuse(&mut respond, "9", "etcdserver: lease already exists");
+                }
+                // Field 3 is the time that is left, and field 4 the time that was granted.
+                TIME_TO_LIVE => answer(&mut respond, message(&[3 << 3, 30, 4 << 3, 30])),
+                PUT => return,
+                _ => unanswered.push((call, respond)),
+            }
+        }
+    };
+    soon("the key of a session with this lease", used).await;
+    assert_eq!(grants, 1, "it was asked for again and again");
+    acquiring.abort();
 }
 
 /// Without a time limit for the renewal, no waiter would get a stream any more.

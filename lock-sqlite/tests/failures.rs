@@ -91,6 +91,7 @@ async fn what_is_no_database_of_locks_is_refused_and_left_as_it_is() {
     assert_eq!(*error.kind(), Kind::Protocol, "{error}");
     assert!(error.to_string().contains("give locks a file of their own"), "{error}");
     assert_eq!(fs::read(file.path()).unwrap(), before, "it was changed");
+    assert!(!file.processes().exists(), "a folder was made beside a file of another program");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

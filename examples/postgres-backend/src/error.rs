@@ -56,3 +56,14 @@ pub(crate) fn unexpected(what: &str) -> BackendError {
         format!("{what} in an answer is none that this library writes; see what else writes to its schema");
     BackendError::new(STORE, Kind::Protocol, message).advised()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
+        let explained = unexpected("a token").explained().to_string();
+        assert!(explained.ends_with("; see what else writes to its schema)"), "{explained}");
+    }
+}

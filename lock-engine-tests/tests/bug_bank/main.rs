@@ -5,6 +5,7 @@
 //! [simulation](lock_engine_tests::simulation). Those of Redis are in `lock-redis`.
 
 mod cuts;
+mod defects;
 mod leaks;
 #[path = "../../../lock-conformance/tests/memory_harness/mod.rs"]
 mod memory_harness;

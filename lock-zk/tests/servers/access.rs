@@ -131,6 +131,17 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
     }
 }
 
+/// The diagnosis compares the timeout of the shortest session. Sessions of locks have longer ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_with_a_long_lease_is_no_problem_for_the_diagnosis() {
+    let server = TestServer::shared().await;
+    let owner = client(&url(&server, "clients:open@"));
+    let guard = take(&owner, NAME, &options()).await;
+    let problems = soon("a diagnosis", owner.locks.operator().diagnose()).await.unwrap().problems;
+    assert!(!problems.iter().any(|problem| problem.contains("was asked for")), "{problems:?}");
+    guard.release().await.unwrap().confirmed().unwrap();
+}
+
 /// The nodes above a chroot belong to no lock, and other programs create nodes beside it, even after an operator has deleted all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {

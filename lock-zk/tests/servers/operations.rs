@@ -44,6 +44,31 @@ async fn close_session(server: &TestServer, place: usize) {
     server.admin().close_session(session).await;
 }
 
+/// An operator may delete the node above those of locks while no lock is in use.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_empty_if_the_node_above_those_of_locks_is_missing() {
+    let server = TestServer::shared().await;
+    let this = client(&url(&server));
+    // This opens a session, and with it creates the nodes above those of locks.
+    assert_eq!(queue(&this, NAME).await.len(), 0);
+    let node = format!("{}/q1", server.admin().chroot());
+    server.admin().client().await.delete(&node, None).await.unwrap();
+    assert_eq!(this.locks.operator().list("").await.unwrap(), []);
+}
+
+/// The next heartbeat of this session is due after fifty seconds. An operator sees how long it is since the last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_lease_shrinks_until_the_next_heartbeat() {
+    let server = TestServer::shared().await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let guard = take(&holder, NAME, &long()).await;
+    let left = async || queue(&other, NAME).await[0].lease_left.unwrap();
+    let before = left().await;
+    let is_less = || async { left().await + Duration::from_secs(1) < before };
+    eventually("less of the lease", SLACK, is_less).await;
+    guard.release().await.unwrap().confirmed().unwrap();
+}
+
 /// PR18: the holder learns of it long before its next renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {

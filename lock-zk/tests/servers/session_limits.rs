@@ -9,10 +9,14 @@ use lock_conformance::{
 };
 use lock_core::{DistributedLock, Guard};
 use lock_test_servers::proxy;
-use tokio::task::JoinHandle;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinHandle,
+};
 
 use crate::{
-    common::{client, options, soon, take},
+    common::{client, options, queue, soon, take},
     packet_faults::{SessionShortener, relay},
     server::{Ensemble, SHORTER, TICK, TestServer},
 };
@@ -103,4 +107,22 @@ async fn a_lock_is_lost_at_once_when_a_server_lowers_its_session_limit() {
     road.reset(Links::All);
     soon("the loss", guard.lost()).await;
     assert_lost_before(next, ttl).await;
+}
+
+/// No ttl says how long the session of a client lasts that only reads. The shortest one, of six ticks, may be over before it is open.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_of_a_client_that_only_reads_outlasts_a_command() {
+    let server = TestServer::shared().await;
+    let here = client(&format!("{}&command_timeout=6s", server.url()));
+    assert_eq!(queue(&here, NAME).await.len(), 0);
+    let admin = server.admin();
+    let nodes = admin.client().await.list_children(&format!("{}/s1", admin.chroot())).await.unwrap();
+    let session = nodes.iter().find_map(|node| u64::from_str_radix(node, 16).ok()).unwrap();
+    let (mut stream, mut told) = (TcpStream::connect(server.address()).await.unwrap(), String::new());
+    stream.write_all(b"cons").await.unwrap();
+    stream.read_to_string(&mut told).await.unwrap();
+    let connection = told.lines().find(|line| line.contains(&format!("sid={session:#x},"))).unwrap();
+    let (_, timeout) = connection.split_once(",to=").unwrap();
+    let millis: u64 = timeout.split(',').next().unwrap().parse().unwrap();
+    assert!(millis >= 6_000, "{connection}");
 }

@@ -34,13 +34,13 @@
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they show | [`cases`], [`Case`], [`REQUIRED`], [`not_run`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
-//! | checking that a case finds a bug | [`Layer`], [`finds`], [`BankedBug`], and the bank of bugs in `docs/bug-bank.md` |
+//! | checking that a case finds a bug | [`Layer`], [`finds`]; and [`BUGS`], bugs that locks have had, each of which [`find_bugs()`] plants in your store: `docs/bug-bank.md` |
 //! | writing your own tests with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`copy_program`], [`shared_library()`], [`ScriptedFaults`], [`LogText`], [`Proxy`], [`Relay`], [`resolve()`], [`unique()`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
 pub mod audit;
-mod banked_bug;
+mod bugs;
 mod case;
 mod case_test;
 pub mod cases;
@@ -55,6 +55,7 @@ mod copy_program;
 mod critical;
 mod declarations;
 mod excuse;
+mod find_bugs;
 mod footprint;
 mod gate;
 mod harness;
@@ -91,7 +92,7 @@ mod wire;
 pub use self::{
     alone::alone,
     audit::SLACK,
-    banked_bug::BankedBug,
+    bugs::{BUGS, Needs, PlantedBug},
     case::{Case, Mode, REQUIRED},
     client::Client,
     client_process::ClientProcess,
@@ -101,6 +102,7 @@ pub use self::{
     critical::{Critical, Inside},
     declarations::{check_declarations, not_run},
     excuse::excused_by_outage,
+    find_bugs::find_bugs,
     footprint::{Footprint, Usage},
     gate::Gate,
     harness::{Declared, Harness, MakeBug},

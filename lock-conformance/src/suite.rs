@@ -5,6 +5,7 @@
 /// * one for each case of the suite;
 /// * the core cases once more without hints, and once more without polling;
 /// * checks that the cases about hints fail on a store without hints, and on one that does not cut notifications when told to;
+/// * a check that the cases find the [bugs](crate::BUGS) of the bank, each planted in the clients of the store;
 /// * a check of the declarations;
 /// * `contender`, which is the main function of the client processes that some cases start.
 ///
@@ -34,6 +35,11 @@ macro_rules! suite {
         #[test]
         fn notifications_that_are_said_to_be_cut_are_not_heard_of() {
             $crate::find_cuts::<$harness>();
+        }
+
+        #[test]
+        fn each_planted_bug_is_found_by_its_case() {
+            $crate::find_bugs::<$harness>();
         }
 
         #[test]

@@ -9,8 +9,7 @@ use lock_conformance::{Case, ServerControl, unique};
 use lock_test_servers::redis::URL_VARIABLE;
 pub(crate) use lock_test_servers::redis::url;
 
-pub(crate) use self::admin::Admin;
-use self::{server_by_url::ServerByUrl, test_server::TestServer};
+use self::{admin::Admin, server_by_url::ServerByUrl, test_server::TestServer};
 
 /// A server for one case, and the URL that clients reach it by.
 ///

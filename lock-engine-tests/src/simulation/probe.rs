@@ -79,7 +79,7 @@ impl Probe {
     pub(super) async fn until_under_way(&self, client: usize, fault: Fault) {
         {
             let mut counter = self.lock();
-            if counter.aim.is_none_or(|aim| aim.fault != fault) {
+            if counter.aim.is_none_or(|aim| aim.fault != fault || aim.verb == Verb::Evict) {
                 return;
             }
             counter.put_off = Some(client);

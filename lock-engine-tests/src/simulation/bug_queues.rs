@@ -167,9 +167,10 @@ impl State {
         if row.admitted {
             return Found::Admitted { token };
         }
-        let ahead = || self.rows[..at].iter().filter(|other| other.entry.name == row.entry.name);
-        let look_again = ahead().map(|other| other.expires).min().unwrap_or(row.expires);
-        Found::Waiting { token, ahead: ahead().count() as u64, look_again }
+        let ahead: Vec<_> =
+            self.rows[..at].iter().filter(|other| other.entry.name == row.entry.name).collect();
+        let look_again = ahead.iter().map(|other| other.expires).min().unwrap_or(row.expires);
+        Found::Waiting { token, ahead: ahead.len() as u64, look_again }
     }
 
     /// Puts an entry that is gone back to its place.

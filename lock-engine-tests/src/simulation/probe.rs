@@ -23,7 +23,7 @@ use super::{
 const ODDS: u32 = 250;
 
 /// The same, if the entry is in another state.
-const ODDS_ELSEWHERE: u32 = 30;
+const ODDS_ELSEWHERE: u32 = 80;
 
 /// How long a stop or a crash is put off, until a request that is aimed at is under way.
 const PUT_OFF: Duration = Duration::from_secs(3);

@@ -15,6 +15,12 @@ const EVENTS: [&str; 9] =
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     events: [u64; EVENTS.len()],
+    /// The seeds that have an aim.
+    pub(crate) aims: u64,
+    /// Those of them in which the verb of the aim met its fault.
+    pub(crate) pairs_reached: u64,
+    /// Those in which that happened in the state of the aim.
+    cells_reached: u64,
     pub(crate) coverage: Coverage,
 }
 
@@ -23,6 +29,11 @@ impl Totals {
         for at in report.history.events.iter().filter_map(|event| position(&event.what)) {
             self.events[at] += 1;
         }
+        if let Some(aim) = report.aim {
+            self.aims += 1;
+            self.pairs_reached += u64::from(report.coverage.has_pair(aim.verb, aim.fault));
+            self.cells_reached += u64::from(report.coverage.of(aim) > 0);
+        }
         self.coverage.add(&report.coverage);
     }
 
@@ -30,6 +41,9 @@ impl Totals {
         for (count, more) in self.events.iter_mut().zip(other.events) {
             *count += more;
         }
+        self.aims += other.aims;
+        self.pairs_reached += other.pairs_reached;
+        self.cells_reached += other.cells_reached;
         self.coverage.add(&other.coverage);
     }
 
@@ -39,16 +53,19 @@ impl Totals {
         rare.map(|(event, _)| event).collect()
     }
 
-    /// Two lines of numbers.
+    /// Three lines of numbers.
     pub(crate) fn to_lines(&self) -> String {
-        format!("{}\n{}\n", numbers(&self.events), numbers(self.coverage.counts()))
+        let aims = [self.aims, self.pairs_reached, self.cells_reached];
+        format!("{}\n{}\n{}\n", numbers(&self.events), numbers(&aims), numbers(self.coverage.counts()))
     }
 
     /// Reads [`to_lines`](Self::to_lines); `None` if it is something else.
-    pub(crate) fn from_lines(events: &str, coverage: &str) -> Option<Self> {
+    pub(crate) fn from_lines(events: &str, aims: &str, coverage: &str) -> Option<Self> {
         let parse = |line: &str| line.split(' ').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>().ok();
-        let events = parse(events)?.try_into().ok()?;
-        Some(Self { events, coverage: Coverage::from_counts(parse(coverage)?)? })
+        let events: [u64; EVENTS.len()] = parse(events)?.try_into().ok()?;
+        let [aims, pairs_reached, cells_reached]: [u64; 3] = parse(aims)?.try_into().ok()?;
+        let coverage = Coverage::from_counts(parse(coverage)?)?;
+        Some(Self { events, aims, pairs_reached, cells_reached, coverage })
     }
 }
 
@@ -76,6 +93,9 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events: Vec<_> =
             EVENTS.iter().zip(self.events).map(|(event, count)| format!("{count} {event}")).collect();
-        write!(f, "{}\n\n{}", events.join(", "), self.coverage)
+        let Self { aims, pairs_reached, cells_reached, coverage, .. } = self;
+        writeln!(f, "{}", events.join(", "))?;
+        writeln!(f, "{aims} seeds had an aim, {pairs_reached} reached its verb and fault, {cells_reached} its state, too")?;
+        write!(f, "\n{coverage}")
     }
 }

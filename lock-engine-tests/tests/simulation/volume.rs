@@ -126,7 +126,9 @@ impl Progress {
         };
         let lines: Vec<_> = text.lines().collect();
         let read = match lines[..] {
-            [next, events, coverage] => next.parse::<u64>().ok().zip(Totals::from_lines(events, coverage)),
+            [next, events, aims, coverage] => {
+                next.parse::<u64>().ok().zip(Totals::from_lines(events, aims, coverage))
+            }
             _ => None,
         };
         let (next, totals) = read.unwrap_or_else(|| panic!("delete {}: it is no progress", file.display()));

@@ -31,10 +31,16 @@ impl Coverage {
         self.counts[cell.at()]
     }
 
+    /// Whether a verb has met a fault, in any state.
+    #[must_use]
+    pub fn has_pair(&self, verb: Verb, fault: Fault) -> bool {
+        self.of_pair(verb, fault).0 > 0
+    }
+
     /// The pairs of a verb and a fault that can meet and have not.
     #[must_use]
     pub fn missing_pairs(&self) -> Vec<(Verb, Fault)> {
-        Cell::pairs().filter(|(verb, fault)| self.of_pair(*verb, *fault).0 == 0).collect()
+        Cell::pairs().filter(|(verb, fault)| !self.has_pair(*verb, *fault)).collect()
     }
 
     /// How often a verb met a fault, and in how many states.

@@ -8,26 +8,31 @@
 //! The weights of the cells are a [table in the source](super::aim_weights), and not what earlier seeds have covered: a seed gives the same
 //! run whichever seeds ran before.
 
-use lock_core::testing::{RequestFault, SeededEntropy};
+use lock_core::testing::RequestFault;
 
 use super::{
     aim_weights::WEIGHTS,
     coverage::{Cell, Fault},
 };
 
-/// What makes the draw of the aim independent of the draws of the plan.
-const SALT: u64 = 0x5bd1_e995_97f4_a7c1;
+/// The golden ratio as a part of 2^64: its multiples are spread evenly, however many they are.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Draws the cell that a seed aims at; `None` if it has no aim.
+/// The cell that a seed aims at; `None` if it has no aim. The aims of successive seeds are spread over the cells by their weights, so that
+/// few seeds have every pair of a verb and a fault among their aims.
 pub(super) fn aim_of(seed: u64) -> Option<Cell> {
     if seed.is_multiple_of(3) {
         return None;
     }
-    let mut drawn = SeededEntropy::new(seed ^ SALT).branch().below(Cell::all().map(weight).sum());
+    // Which one it is of the seeds with an aim.
+    let number = seed - seed / 3 - 1;
+    let total: u64 = Cell::all().map(weight).sum();
+    // The high half of the product is below the total.
+    let mut place = ((u128::from(number.wrapping_mul(GOLDEN)) * u128::from(total)) >> 64) as u64;
     Cell::all().find(|cell| {
         let weight = weight(*cell);
-        let here = drawn < weight;
-        drawn = drawn.saturating_sub(weight);
+        let here = place < weight;
+        place = place.saturating_sub(weight);
         here
     })
 }
@@ -60,9 +65,9 @@ mod tests {
 
     #[test]
     fn every_pair_is_aimed_at_and_every_third_seed_has_no_aim() {
-        let aims: Vec<_> = (0..6_000).map(aim_of).collect();
+        let aims: Vec<_> = (0..600).map(aim_of).collect();
         assert!(aims.iter().step_by(3).all(Option::is_none));
-        assert_eq!(aims.iter().flatten().count(), 4_000);
+        assert_eq!(aims.iter().flatten().count(), 400);
         for (verb, fault) in Cell::pairs() {
             let aimed = aims.iter().flatten().any(|cell| (cell.verb, cell.fault) == (verb, fault));
             assert!(aimed, "{} with {} is an aim of no seed", verb.name(), fault.name());

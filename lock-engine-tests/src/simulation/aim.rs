@@ -1,4 +1,4 @@
-//! [`Aim`]: the cell of the coverage that a seed tries to reach.
+//! The aim of a seed: the cell of the coverage that it tries to reach.
 //!
 //! Most combinations of a verb, a fault and a state are rare where every fault is drawn alike: a leave in doubt that arrives when its client
 //! has crashed, for example. So two of three seeds draw a cell. Their [plan](super::shape) makes it likelier, and the
@@ -19,7 +19,7 @@ use super::{
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The cell that a seed aims at; `None` if it has no aim. The aims of successive seeds are spread over the cells by their weights, so that
-/// few seeds have every pair of a verb and a fault among their aims.
+/// the seeds of the gate aim at every pair of a verb and a fault.
 pub(super) fn aim_of(seed: u64) -> Option<Cell> {
     if seed.is_multiple_of(3) {
         return None;

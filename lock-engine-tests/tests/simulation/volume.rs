@@ -34,7 +34,7 @@ pub(crate) fn seeds() -> Range<u64> {
 /// Runs a range of seeds. A seed that breaks a promise ends it with a panic. A long range that was interrupted goes on where it was.
 pub(crate) fn run_all(seeds: &Range<u64>) -> Totals {
     if seeds.end.saturating_sub(seeds.start) <= BATCH {
-        return run_batch(seeds.clone());
+        return run_batch(seeds);
     }
     go_on(seeds, BATCH, &folder())
 }
@@ -45,7 +45,7 @@ fn go_on(seeds: &Range<u64>, batch: u64, folder: &Path) -> Totals {
     let (first, started) = (progress.next, Instant::now());
     while progress.next < seeds.end {
         let end = (progress.next + batch).min(seeds.end);
-        progress.totals.add(&run_batch(progress.next..end));
+        progress.totals.add(&run_batch(&(progress.next..end)));
         progress.next = end;
         progress.write(seeds);
     }
@@ -66,7 +66,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(name)
 }
 
-fn run_batch(seeds: Range<u64>) -> Totals {
+fn run_batch(seeds: &Range<u64>) -> Totals {
     let next = AtomicU64::new(seeds.start);
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let mut all = Totals::default();
@@ -157,11 +157,11 @@ fn a_range_that_was_interrupted_goes_on_with_the_same_totals() {
     let _ = fs::remove_dir_all(&folder);
     let seeds = 0..9;
     let mut progress = Progress::read(&folder, &seeds);
-    progress.totals.add(&run_batch(0..6));
+    progress.totals.add(&run_batch(&(0..6)));
     progress.next = 6;
     progress.write(&seeds);
     let again = Progress::read(&folder, &seeds);
     assert_eq!((again.next, &again.totals), (6, &progress.totals));
-    assert_eq!(go_on(&seeds, 2, &folder), run_batch(0..9));
+    assert_eq!(go_on(&seeds, 2, &folder), run_batch(&seeds));
     assert_eq!(Progress::read(&folder, &seeds).next, 0, "the file is gone at the end");
 }

@@ -57,6 +57,16 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         store.operator().queue(name).await
     }
+
+    /// [`Operator::evict`].
+    async fn evict(
+        &self,
+        store: &Arc<dyn Backend>,
+        name: &LockName,
+        entry: EntryId,
+    ) -> Result<Departure, BackendError> {
+        store.operator().evict(name, entry).await
+    }
 }
 
 /// A layer that changes nothing, to check that a case passes without a bug.
@@ -122,7 +132,7 @@ impl Operator for Layered {
     }
 
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.store.operator().evict(name, entry).await
+        self.layer.evict(&self.store, name, entry).await
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {

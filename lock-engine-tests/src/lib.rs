@@ -3,7 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | histories of what clients saw, and checkers for them | [`history`] |
-//! | the real engine and keeper on simulated time, with faults drawn from a seed | [`simulation`], `tests/simulation.rs` |
+//! | the real engine and keeper on simulated time, with faults drawn from a seed | [`simulation`], `tests/simulation` |
 //! | the protocol, without its code, in every state | `tests/model` |
 //! | bugs that locks have had, each of which has to be found: those that the simulation finds, and those of the engine | `tests/bug_bank`, `bugs` |
 //!

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::SeededEntropy;
+use super::{RequestFault, SeededEntropy};
 
 /// What the wire between a client and the store is like.
 ///
@@ -41,29 +41,49 @@ impl Faults {
         Self { per_mille, ..Self::none() }
     }
 
-    /// What happens to the next request.
-    pub(super) fn fate(&self, entropy: &SeededEntropy) -> Fate {
+    /// What happens to the next request: what is drawn, or what is chosen instead.
+    pub(super) fn fate(
+        &self,
+        entropy: &SeededEntropy,
+        choose: impl FnOnce(RequestFault) -> RequestFault,
+    ) -> Fate {
         let (out, back) = (entropy.up_to(self.latency), entropy.up_to(self.latency));
-        let good = Fate { arrives: Some(out), again: None, answered: Some(back), end: End::Limit };
-        if !entropy.chance(self.per_mille) {
-            return good;
-        }
-        match entropy.below(9) {
-            0 => Fate { arrives: None, ..good },
-            1 => Fate { answered: None, ..good },
-            2 | 3 if !self.repeats => good,
-            2 => Fate { again: Some(out + entropy.up_to(self.latency)), ..good },
-            3 => Fate { again: Some(out + entropy.up_to(self.late)), ..good },
-            4 => Fate { arrives: Some(entropy.up_to(self.late)), ..good },
-            5 => Fate { answered: Some(entropy.up_to(self.late)), ..good },
-            6 => Fate { arrives: None, end: End::Refused, ..good },
-            7 => Fate { arrives: None, end: End::NotReady(out + back), ..good },
-            _ => Fate {
+        let fault = choose(self.draw(entropy));
+        let good = Fate { fault, arrives: Some(out), again: None, answered: Some(back), end: End::Limit };
+        match fault {
+            RequestFault::InTime => good,
+            RequestFault::RequestLost => Fate { arrives: None, ..good },
+            RequestFault::AnswerLost => Fate { answered: None, ..good },
+            RequestFault::Repeated => Fate { again: Some(out + entropy.up_to(self.latency)), ..good },
+            RequestFault::RepeatedLate => Fate { again: Some(out + entropy.up_to(self.late)), ..good },
+            RequestFault::RequestLate => Fate { arrives: Some(entropy.up_to(self.late)), ..good },
+            RequestFault::AnswerLate => Fate { answered: Some(entropy.up_to(self.late)), ..good },
+            RequestFault::Refused => Fate { arrives: None, end: End::Refused, ..good },
+            RequestFault::NotReady => Fate { arrives: None, end: End::NotReady(out + back), ..good },
+            RequestFault::Broken => Fate {
                 arrives: Some(entropy.up_to(self.late)),
                 answered: None,
                 end: End::Broken(out),
                 ..good
             },
+        }
+    }
+
+    fn draw(&self, entropy: &SeededEntropy) -> RequestFault {
+        if !entropy.chance(self.per_mille) {
+            return RequestFault::InTime;
+        }
+        match entropy.below(9) {
+            0 => RequestFault::RequestLost,
+            1 => RequestFault::AnswerLost,
+            2 | 3 if !self.repeats => RequestFault::InTime,
+            2 => RequestFault::Repeated,
+            3 => RequestFault::RepeatedLate,
+            4 => RequestFault::RequestLate,
+            5 => RequestFault::AnswerLate,
+            6 => RequestFault::Refused,
+            7 => RequestFault::NotReady,
+            _ => RequestFault::Broken,
         }
     }
 
@@ -84,6 +104,7 @@ impl Faults {
 /// The fate of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
+    pub(super) fault: RequestFault,
     /// When it reaches the store, counted from the sending, if it does.
     pub(super) arrives: Option<Duration>,
     /// When it reaches the store once more.

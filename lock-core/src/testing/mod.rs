@@ -60,6 +60,8 @@
 //! | a machine that sleeps | [`Sim::suspend`] |
 //! | an operator who takes a lock away | [`Locks::operator`](crate::Locks::operator) |
 //!
+//! A [`WireProbe`] on the [wire](SimClient::wire) of a client counts what its requests meet, and can choose it.
+//!
 //! # What it needs
 //!
 //! The feature `testing`, of this crate or of `distlock`, which turns on the paused time of tokio: for `[dev-dependencies]` only.
@@ -77,6 +79,7 @@ mod random_faults;
 mod simulation;
 #[cfg(test)]
 mod tests;
+mod wire_probe;
 
 pub(crate) use self::machine::Machine;
 pub use self::{
@@ -85,4 +88,5 @@ pub use self::{
     faults::Faults,
     random_faults::RandomFaults,
     simulation::{Sim, SimClient, Simulation},
+    wire_probe::{Delivery, Request, RequestFault, WireProbe},
 };

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Faults, SeededEntropy,
+    Delivery, Faults, Request, RequestFault, SeededEntropy, WireProbe,
     faults::{End, Fate},
     faulty_hints::{FaultyHints, ListenerCount},
 };
@@ -52,6 +52,7 @@ struct State {
     tokens: VecDeque<FencingToken>,
     /// The instant of the last request, and how many were sent at it.
     busy: (Instant, usize),
+    probe: Option<Arc<dyn WireProbe>>,
 }
 
 impl RandomFaults {
@@ -61,7 +62,8 @@ impl RandomFaults {
     /// If it is not called on a tokio runtime with time.
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>, entropy: SeededEntropy, faults: Faults) -> Self {
-        let state = State { faults, cut: false, tokens: VecDeque::new(), busy: (Instant::now(), 0) };
+        let busy = (Instant::now(), 0);
+        let state = State { faults, cut: false, tokens: VecDeque::new(), busy, probe: None };
         Self {
             inner,
             entropy: Arc::new(entropy),
@@ -75,6 +77,11 @@ impl RandomFaults {
         self.state.lock().faults = faults;
     }
 
+    /// Lets a probe see the requests from now on, and choose what becomes of them.
+    pub fn set_probe(&self, probe: Arc<dyn WireProbe>) {
+        self.state.lock().probe = Some(probe);
+    }
+
     /// How many streams of hints are listened to.
     #[must_use]
     pub fn listeners(&self) -> usize {
@@ -86,22 +93,29 @@ impl RandomFaults {
         self.state.lock().cut = true;
     }
 
-    /// Draws what becomes of the next request. `None`: nothing ever.
-    fn draw_fate(&self) -> Option<(Fate, Duration)> {
+    /// Draws what becomes of the next request, and when it is given up. `None`: nothing ever.
+    fn draw_fate(&self, request: Request<'_>) -> Option<(Fate, Duration, Option<Arc<dyn WireProbe>>)> {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.busy = if state.busy.0 == now { (now, state.busy.1 + 1) } else { (now, 1) };
         assert!(state.busy.1 < ENDLESS, "a client sends requests in an endless loop, while no time goes by");
-        let faults = state.faults;
-        (!state.cut).then(|| (faults.fate(&self.entropy), faults.limit))
+        if state.cut {
+            return None;
+        }
+        let (faults, probe) = (state.faults, state.probe.clone());
+        drop(state);
+        let choose = |drawn| probe.as_ref().map_or(drawn, |probe| probe.sent(request, drawn));
+        let fate = faults.fate(&self.entropy, choose);
+        Some((fate, faults.limit, probe))
     }
 
     /// Sends a request that can be carried out several times.
     async fn send<T: Send + 'static>(
         &self,
-        request: impl Fn() -> BoxFuture<'static, T> + Send + Sync + 'static,
+        request: Request<'_>,
+        carry_out: impl Fn() -> BoxFuture<'static, T> + Send + Sync + 'static,
     ) -> Result<T, BackendError> {
-        let Some((fate, limit)) = self.draw_fate() else { return std::future::pending().await };
+        let Some((fate, limit, probe)) = self.draw_fate(request) else { return std::future::pending().await };
         let error = |kind, what| BackendError::new("faulty", kind, what);
         let (end, failure) = match fate.end {
             End::Limit => (limit, error(BackendErrorKind::TimedOut, "no answer in time")),
@@ -114,7 +128,7 @@ impl RandomFaults {
         let end = Instant::now() + end;
         let (sender, answer) = oneshot::channel();
         if fate.arrives.is_some() {
-            tokio::spawn(carry(fate, request, sender));
+            tokio::spawn(carry(fate, probe, carry_out, sender));
         }
         tokio::select! {
             biased;
@@ -156,13 +170,21 @@ impl RandomFaults {
 /// Carries a request to the store, once or twice, and its first answer back.
 async fn carry<T: Send + 'static>(
     fate: Fate,
-    request: impl Fn() -> BoxFuture<'static, T> + Send + Sync,
+    probe: Option<Arc<dyn WireProbe>>,
+    carry_out: impl Fn() -> BoxFuture<'static, T> + Send + Sync,
     answer: oneshot::Sender<T>,
 ) {
+    let arrives = |fault, given_up| {
+        if let Some(probe) = &probe {
+            probe.arrives(Delivery { fault, given_up });
+        }
+    };
     let first = async {
-        let Some(arrives) = fate.arrives else { return };
-        pause(arrives).await;
-        let result = request().await;
+        let Some(at) = fate.arrives else { return };
+        pause(at).await;
+        let fault = if fate.again.is_some() { RequestFault::InTime } else { fate.fault };
+        arrives(fault, answer.is_closed());
+        let result = carry_out().await;
         if let Some(back) = fate.answered {
             pause(back).await;
             // A client that has given up needs no answer.
@@ -172,7 +194,8 @@ async fn carry<T: Send + 'static>(
     let second = async {
         if let Some(again) = fate.again {
             pause(again).await;
-            drop(request().await);
+            arrives(fate.fault, false);
+            drop(carry_out().await);
         }
     };
     futures_util::future::join(first, second).await;
@@ -190,32 +213,35 @@ fn pause(time: Duration) -> impl Future<Output = ()> {
 #[async_trait]
 impl Backend for RandomFaults {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let request = Request::Enter { entry, step, wait };
         let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        let request = move || -> BoxFuture<'static, _> {
+        let carry_out = move || -> BoxFuture<'static, _> {
             let (inner, entry) = (Arc::clone(&inner), entry.clone());
             Box::pin(async move { inner.enter(&entry, step, wait).await })
         };
-        let mut standing = self.send(request).await??;
+        let mut standing = self.send(request, carry_out).await??;
         self.on_wire(&mut standing);
         Ok(standing)
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let (inner, sent) = (Arc::clone(&self.inner), leases.to_vec());
-        let request = move || -> BoxFuture<'static, _> {
+        let carry_out = move || -> BoxFuture<'static, _> {
             let (inner, sent) = (Arc::clone(&inner), sent.clone());
             Box::pin(async move { inner.renew(&sent).await })
         };
-        self.send(request).await.unwrap_or_else(|error| leases.iter().map(|_| Err(error.clone())).collect())
+        let answers = self.send(Request::Renew { leases }, carry_out).await;
+        answers.unwrap_or_else(|error| leases.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        let request = Request::Leave { entry, creates };
         let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        let request = move || -> BoxFuture<'static, _> {
+        let carry_out = move || -> BoxFuture<'static, _> {
             let (inner, entry) = (Arc::clone(&inner), entry.clone());
             Box::pin(async move { inner.leave(&entry, creates).await })
         };
-        self.send(request).await?
+        self.send(request, carry_out).await?
     }
 
     // It bypasses the wire: nothing relies on it.

@@ -10,8 +10,9 @@ use super::{
     *,
 };
 use crate::{
-    AcquireOptions, Backend, BackendErrorKind, Claim, Clock, Creates, DistributedLock, Entry, EntryId,
-    FencingToken, Hint, HoldState, LockName, LostReason, Memory, Outage, Standing, Step, WaitMode,
+    AcquireOptions, Backend, BackendErrorKind, Claim, Clock, Creates, Departure, DistributedLock, Entry,
+    EntryId, FencingToken, Hint, HoldState, LockName, LostReason, Memory, Outage, Standing, Step, WaitMode,
+    sync::Mutex,
 };
 
 const fn ms(ms: u64) -> Duration {
@@ -117,7 +118,7 @@ fn every_fault_comes_at_its_rate_and_none_comes_on_a_good_wire() {
     let entropy = SeededEntropy::new(1);
     let kinds = |faults: Faults| {
         let kinds = (0..2_000).map(|_| {
-            let fate = faults.fate(&entropy);
+            let fate = faults.fate(&entropy, std::convert::identity);
             let late = fate.arrives.is_some_and(|at| at > faults.latency);
             let late_answer = fate.answered.is_some_and(|at| at > faults.latency);
             let end = match fate.end {
@@ -158,6 +159,36 @@ async fn an_answer_that_does_not_come_is_given_up_at_the_limit() {
     let error = wire.enter(&entry(1), Step::Create, WaitMode::Try).await.unwrap_err();
     assert_eq!((error.kind(), started.elapsed()), (&BackendErrorKind::TimedOut, ms(700)));
     assert!(!error.is_unsent());
+}
+
+/// Loses the answer to each create, and remembers what arrives.
+#[derive(Debug, Default)]
+struct LosesAnswers(Mutex<Vec<Delivery>>);
+
+impl WireProbe for LosesAnswers {
+    fn sent(&self, request: Request<'_>, drawn: RequestFault) -> RequestFault {
+        match request {
+            Request::Enter { step: Step::Create, .. } => RequestFault::AnswerLost,
+            _ => drawn,
+        }
+    }
+
+    fn arrives(&self, delivery: Delivery) {
+        self.0.lock().push(delivery);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_sees_the_requests_and_chooses_what_becomes_of_them() {
+    let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
+    let wire = RandomFaults::new(memory, SeededEntropy::new(3), Faults::none());
+    let probe = Arc::new(LosesAnswers::default());
+    wire.set_probe(Arc::clone(&probe) as _);
+    wire.enter(&entry(1), Step::Create, WaitMode::Queue).await.unwrap_err();
+    assert_eq!(wire.leave(&entry(1), Creates::InDoubt).await.unwrap(), Departure::Left);
+    let arrived = |fault| Delivery { fault, given_up: false };
+    let expected = [arrived(RequestFault::AnswerLost), arrived(RequestFault::InTime)];
+    assert_eq!(*probe.0.lock(), expected);
 }
 
 #[tokio::test(start_paused = true)]

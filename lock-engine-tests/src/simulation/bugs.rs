@@ -41,11 +41,40 @@ pub enum Bug {
     RefusesUnseen,
     /// The leases of semaphores are judged by the clock of the client that sends the request.
     SemaphoreOnClientClocks,
+    /// The store ends leases after three quarters of their ttl.
+    LeasesEndEarly,
+    /// The store takes every ttl of more than a second for a second, and does not say so.
+    TtlIsClamped,
+    /// A create of an entry that is in the queue adds it a second time.
+    CreateAddsTwice,
+    /// A `leave` of an entry that is not in the queue removes the first entry there.
+    LeaveFreesAnyone,
+    /// A newcomer is admitted if its permits and those of the holders fit, although others wait.
+    NewcomersPass,
+    /// No tombstone refuses a late create.
+    NoTombstone,
+    /// A renewal puts an entry that is gone back into the queue, as a holder.
+    RenewalCreates,
+    /// The counter of tokens is lost when the queue is empty.
+    TokensStartOver,
+}
+
+/// Where a bug is put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Between a client and its wire, as a [`BugLayer`].
+    Client,
+    /// In front of the store, as a [`BugLayer`].
+    Store,
+    /// In [queues](super::bug_queues) of its own.
+    Queues,
+    /// In the [clocks](super::client_clocks) that the store judges leases by.
+    Clocks,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 18] = [
         Self::DeadlineFromReply,
         Self::EnterRefreshesNothing,
         Self::RenewChecksNothing,
@@ -56,12 +85,36 @@ impl Bug {
         Self::EveryoneIsSmall,
         Self::RefusesUnseen,
         Self::SemaphoreOnClientClocks,
+        Self::LeasesEndEarly,
+        Self::TtlIsClamped,
+        Self::CreateAddsTwice,
+        Self::LeaveFreesAnyone,
+        Self::NewcomersPass,
+        Self::NoTombstone,
+        Self::RenewalCreates,
+        Self::TokensStartOver,
     ];
 
-    /// Whether it is a bug of the server, and not of its client.
-    #[must_use]
-    pub const fn is_in_the_store(self) -> bool {
-        !matches!(self, Self::DeadlineFromReply | Self::HintOfAnyLife)
+    pub(super) const fn place(self) -> Place {
+        match self {
+            Self::DeadlineFromReply | Self::HintOfAnyLife => Place::Client,
+            Self::EnterRefreshesNothing
+            | Self::RenewChecksNothing
+            | Self::NobodyIsHinted
+            | Self::NobodyLeaves
+            | Self::TokensSwapped
+            | Self::EveryoneIsSmall
+            | Self::RefusesUnseen => Place::Store,
+            Self::SemaphoreOnClientClocks => Place::Clocks,
+            Self::LeasesEndEarly
+            | Self::TtlIsClamped
+            | Self::CreateAddsTwice
+            | Self::LeaveFreesAnyone
+            | Self::NewcomersPass
+            | Self::NoTombstone
+            | Self::RenewalCreates
+            | Self::TokensStartOver => Place::Queues,
+        }
     }
 }
 

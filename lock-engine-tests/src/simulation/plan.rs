@@ -71,7 +71,7 @@ pub(super) enum Ending {
     Leak,
 }
 
-const fn ms(ms: u64) -> Duration {
+pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 

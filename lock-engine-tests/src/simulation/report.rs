@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::coverage::{Cell, Coverage};
 use crate::history::{History, Violation};
 
 /// The result of one seed.
@@ -13,6 +14,10 @@ pub struct Report {
     pub history: History,
     /// The broken promises.
     pub violations: Vec<Violation>,
+    /// The cell of the coverage that the seed aims at, if it has an aim.
+    pub aim: Option<Cell>,
+    /// What the requests met.
+    pub coverage: Coverage,
 }
 
 /// The history as a timeline, and below it the violations.

@@ -9,7 +9,7 @@ use lock_core::{
 };
 
 /// Longer than a run: an entry that its client does not remove stays until the session ends.
-const SESSION: Duration = Duration::from_secs(60 * 60);
+pub(super) const SESSION: Duration = Duration::from_secs(60 * 60);
 
 static GUARANTEES: Guarantees = Guarantees {
     store: "memory with sessions",

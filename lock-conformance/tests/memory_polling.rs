@@ -11,8 +11,8 @@ use lock_conformance::{
     Wire, finds,
 };
 use lock_core::{
-    Alarms, BackOff, Backend, BackendError, Entry, FencingToken, Guarantees, Keeper, LockName, Standing, Step,
-    WaitMode,
+    Alarms, BackOff, Backend, BackendError, Entry, FencingToken, Guarantees, Keeper, LockName, Standing,
+    Step, WaitMode,
 };
 
 use self::memory_harness::MemoryHarness;

@@ -5,9 +5,7 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{
-    Backend, Claim, Entry, EntryId, Keeper, Lease, LockName, Renewal, Standing, Step, WaitMode,
-};
+use lock_core::{Backend, Claim, Entry, EntryId, Keeper, Lease, LockName, Renewal, Standing, Step, WaitMode};
 use postgres_backend::Postgres;
 
 use self::server::own::OwnServer;

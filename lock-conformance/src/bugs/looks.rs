@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_core::{
-    Backend, BackendError, BackendErrorKind, BootTime, Entry, EntryId, FencingToken, LockName, Standing, Step,
-    WaitMode, sync::Mutex,
+    Backend, BackendError, BackendErrorKind, BootTime, Entry, EntryId, FencingToken, LockName, Standing,
+    Step, WaitMode, sync::Mutex,
 };
 
 use crate::Layer;

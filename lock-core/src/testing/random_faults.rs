@@ -33,6 +33,9 @@ const ENDLESS: usize = 20_000;
 /// How many tokens are remembered, to make hints for former lives of them.
 const REMEMBERED: usize = 8;
 
+/// What becomes of a request, how long its sender waits for the answer, and who watches it arrive.
+type Drawn = (Fate, Duration, Option<Arc<dyn WireProbe>>);
+
 /// A wrapper around any backend that loses, delays, repeats and refuses requests and hints at random, at the rate of its [`Faults`].
 ///
 /// A request that was sent goes on to the store even if the future that sent it is dropped. Has to be used on a tokio
@@ -94,7 +97,7 @@ impl RandomFaults {
     }
 
     /// Draws what becomes of the next request, and when it is given up. `None`: nothing ever.
-    fn draw_fate(&self, request: Request<'_>) -> Option<(Fate, Duration, Option<Arc<dyn WireProbe>>)> {
+    fn draw_fate(&self, request: Request<'_>) -> Option<Drawn> {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.busy = if state.busy.0 == now { (now, state.busy.1 + 1) } else { (now, 1) };

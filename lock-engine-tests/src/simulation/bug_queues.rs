@@ -6,8 +6,7 @@ use async_trait::async_trait;
 use lock_conformance::Layer;
 use lock_core::{
     Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken, Hint,
-    Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, WaitMode, admission,
-    sync::Mutex,
+    Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, WaitMode, admission, sync::Mutex,
     valid_until,
 };
 

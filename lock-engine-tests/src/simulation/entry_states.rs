@@ -79,7 +79,9 @@ impl EntryStates {
     pub(super) fn entered(&mut self, client: usize, entry: &Entry, token: FencingToken, now: Instant) {
         let expires = self.lease_end(entry.ttl, now);
         match self.last_mut(entry.id) {
-            Some(row) if row.token == Some(token) && row.is_live(now) => row.expires = row.expires.max(expires),
+            Some(row) if row.token == Some(token) && row.is_live(now) => {
+                row.expires = row.expires.max(expires)
+            }
             _ => self.rows.push(Row {
                 name: entry.name.clone(),
                 id: entry.id,
@@ -160,9 +162,8 @@ mod tests {
         for id in 1..=3 {
             entries.entered(0, &entry(id.into()), token(id), now);
         }
-        let states = |entries: &EntryStates, now| {
-            [1, 2, 3].map(|id| entries.state(EntryId::new(id), None, now))
-        };
+        let states =
+            |entries: &EntryStates, now| [1, 2, 3].map(|id| entries.state(EntryId::new(id), None, now));
         assert_eq!(states(&entries, now), [State::Held, State::WaitingFirst, State::WaitingBehind]);
         entries.left(0, &entry(1), State::Left);
         assert_eq!(states(&entries, now), [State::Left, State::Held, State::WaitingFirst]);

@@ -35,11 +35,6 @@ use lock_core::{
 };
 use tokio::task::JoinHandle;
 
-pub use self::{
-    bugs::Bug,
-    coverage::{Cell, Coverage, Fault, State, Verb},
-    report::Report,
-};
 use self::{
     aim::aim_of,
     bug_queues::BugQueues,
@@ -51,6 +46,11 @@ use self::{
     recorder::Recorder,
     shape::shape,
     worker::Worker,
+};
+pub use self::{
+    bugs::Bug,
+    coverage::{Cell, Coverage, Fault, State, Verb},
+    report::Report,
 };
 use crate::history::{EventKind, check};
 
@@ -98,7 +98,8 @@ fn simulate(seed: u64, workload: Workload) -> Report {
     let probe = Probe::new(seed, &plan, aim, workload.leases_end(&plan));
     let (make_store, in_client) = stack(workload, &plan);
     let at_store = probe.at_store();
-    let simulation = Simulation::new(seed).over(move |clock| Arc::new(Layered::new(make_store(clock), at_store)));
+    let simulation =
+        Simulation::new(seed).over(move |clock| Arc::new(Layered::new(make_store(clock), at_store)));
     let (recorder, mut violations) = simulation.run(async |sim| {
         let recorder = Arc::new(Recorder::new(sim.clone()));
         let left = act(&sim, &plan, &recorder, &probe, &*in_client).await;

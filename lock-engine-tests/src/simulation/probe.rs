@@ -131,10 +131,8 @@ impl Counter {
         let mut fits = false;
         for_each_entry(request, |id, token| fits |= self.entries.state(id, token, now) == aim.state);
         // What arrives late finds a state that is not known yet.
-        let late = matches!(
-            aim.fault,
-            Fault::RepeatedLate | Fault::RequestLate | Fault::Broken | Fault::GivenUp
-        );
+        let late =
+            matches!(aim.fault, Fault::RepeatedLate | Fault::RequestLate | Fault::Broken | Fault::GivenUp);
         let odds = if fits || late { ODDS } else { ODDS_ELSEWHERE };
         if matches!(aim.fault, Fault::Stopped | Fault::Crashed) {
             let put_off = self.put_off == Some(client) && (fits || self.entropy.chance(ODDS));

@@ -64,8 +64,7 @@ fn stop(plan: &mut Plan) {
 /// The second client crashes, if no other one does; then nothing else happens to it.
 fn crash(plan: &mut Plan) {
     if plan.crashed().is_empty() {
-        let of_others =
-            |what: &Disturbance| !matches!(what, Disturbance::Block(1) | Disturbance::Unblock(1));
+        let of_others = |what: &Disturbance| !matches!(what, Disturbance::Block(1) | Disturbance::Unblock(1));
         plan.disturbances.retain(|(_, what)| of_others(what));
         plan.disturbances.push((ms(3_000), Disturbance::Crash(1)));
     }
@@ -76,6 +75,7 @@ fn evict(plan: &mut Plan) {
     let locks = plan.locks.len();
     let stops = plan.disturbances.iter().filter(|(_, what)| !matches!(what, Disturbance::Evict(_)));
     let times: Vec<_> = stops.map(|(at, _)| *at + ms(50)).chain((1..=4_u32).map(|n| n * ms(1_500))).collect();
-    let evictions = times.into_iter().flat_map(|at| (0..locks).map(move |lock| (at, Disturbance::Evict(lock))));
+    let evictions =
+        times.into_iter().flat_map(|at| (0..locks).map(move |lock| (at, Disturbance::Evict(lock))));
     plan.disturbances.extend(evictions);
 }

@@ -13,8 +13,7 @@ use lock_engine_tests::simulation::{self, Bug, Report};
 pub(crate) const FOUND_WITHIN: u64 = 500;
 
 /// From where the search for a bug is begun, to learn what is luck.
-const STARTS: [u64; 9] =
-    [0, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000];
+const STARTS: [u64; 9] = [0, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000];
 
 /// The most seeds that a search from one start may need.
 const LONGEST: u64 = 20 * FOUND_WITHIN;
@@ -109,7 +108,8 @@ fn every_bug_is_found_from_every_start() {
     for (_, searches) in &all {
         println!("{searches}");
     }
-    let slow: Vec<_> = all.iter().map(|(_, searches)| searches).filter(|searches| is_slow(searches)).collect();
+    let slow: Vec<_> =
+        all.iter().map(|(_, searches)| searches).filter(|searches| is_slow(searches)).collect();
     assert!(slow.is_empty(), "found too late: {:?}", slow.iter().map(|slow| slow.bug).collect::<Vec<_>>());
 }
 

@@ -95,7 +95,10 @@ impl fmt::Display for Totals {
             EVENTS.iter().zip(self.events).map(|(event, count)| format!("{count} {event}")).collect();
         let Self { aims, pairs_reached, cells_reached, coverage, .. } = self;
         writeln!(f, "{}", events.join(", "))?;
-        writeln!(f, "{aims} seeds had an aim, {pairs_reached} reached its verb and fault, {cells_reached} its state, too")?;
+        writeln!(
+            f,
+            "{aims} seeds had an aim, {pairs_reached} reached its verb and fault, {cells_reached} its state, too"
+        )?;
         write!(f, "\n{coverage}")
     }
 }

@@ -22,7 +22,9 @@ const BATCH: u64 = 10_000;
 pub(crate) fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("SEEDS") else { return 0..500 };
     let number = |text: &str| {
-        text.trim().parse().unwrap_or_else(|_| panic!("SEEDS is n or from..to, and FROM a number, not {text:?}"))
+        text.trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("SEEDS is n or from..to, and FROM a number, not {text:?}"))
     };
     if let Some((from, to)) = text.split_once("..") {
         return number(from)..number(to);
@@ -145,7 +147,8 @@ impl Progress {
         let new = self.file.with_extension("new");
         let folder = self.file.parent().expect("the file is in a folder");
         fs::create_dir_all(folder).expect("the folder of the target can be written to");
-        fs::write(&new, format!("{}\n{}", self.next, self.totals.to_lines())).expect("the progress is written");
+        fs::write(&new, format!("{}\n{}", self.next, self.totals.to_lines()))
+            .expect("the progress is written");
         fs::rename(&new, &self.file).expect("the progress is put in place");
     }
 }

@@ -132,7 +132,8 @@ mod tests {
         let table = coverage.to_string();
         let row = "| broken | 0 (0) | 0 (0) | 0 (0) | 3 (2) | 0 (0) | 0 (0) | – |\n";
         assert!(table.contains(row), "{table}");
-        let empty = "* renew, broken: absent, waiting first, waiting behind, other life, left, tombstone, evicted\n";
+        let empty =
+            "* renew, broken: absent, waiting first, waiting behind, other life, left, tombstone, evicted\n";
         assert!(table.contains(empty), "{table}");
         assert_eq!(coverage.missing_pairs().len(), Cell::pairs().count() - 1);
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::{
-    compare::{CompareArgs, DriverArgs},
+    compare::CompareArgs,
+    drivers::DriverArgs,
     error::Result,
     store::StoreKind,
 };

@@ -1,14 +1,15 @@
 //! Benchmarks of distlock. Each run starts a server, and measures our locks beside the floors of that server: what it does
 //! without locks.
 //!
-//! `rows` has a file for each group of rows, `store` one for each store, and `compare` compares distlock with other lock
-//! libraries. `README.md` says what each row means.
+//! `rows` has a file for each group of rows, `store` one for each store, `drivers` the programs that run what is measured, and
+//! `compare` compares distlock with other lock libraries. `README.md` says what each row means.
 #![allow(clippy::cast_precision_loss, reason = "figures have three digits")]
 
 mod args;
 mod compare;
 mod contenders;
 mod counting_backend;
+mod drivers;
 mod error;
 mod held_locks;
 mod line_process;
@@ -56,7 +57,7 @@ fn start(args: Args) -> Result<ExitCode> {
     let measuring = runtime.spawn(async move {
         match args.subcommand.clone() {
             Some(Subcommand::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
-            Some(Subcommand::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
+            Some(Subcommand::Driver(driver)) => drivers::drive(&driver).await.map(|()| ExitCode::SUCCESS),
             subcommand => tokio::select! {
                 code = measure(&args, subcommand.as_ref()) => code,
                 // Dropping the measurement ends the server.

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    compare::say,
+    drivers::say,
     error::Result,
     line_process::LineProcess,
     store::Store,

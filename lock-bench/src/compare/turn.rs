@@ -4,13 +4,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     analysis::Analysis,
-    driver::now,
-    driver_process::DriverProcess,
-    protocol::{Contend, Grant, Kind, Pairs, Request, Response},
     results::Figures,
     scenario::{Schedule, Work},
 };
-use crate::error::Result;
+use crate::{
+    drivers::{
+        DriverProcess, now,
+        protocol::{Contend, Grant, Kind, Pairs, Request, Response},
+    },
+    error::Result,
+};
 
 /// The figures of a turn, and what was wrong.
 #[derive(Debug, Default)]

@@ -56,7 +56,8 @@ impl Measurement for RunCommand {
         let Some(address) = bench.store.address() else {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         };
-        let url = if bench.store.kind().is_sqlite() { format!("sqlite:{address}") } else { address };
+        let scheme = if bench.store.kind().is_sqlite() { "sqlite:" } else { "redis://" };
+        let url = format!("{scheme}{address}");
         let (ours, floor) = (Distlock { program: program()?, url }, Flock::find().await?);
         // Creates the file.
         run(ours.command()).await?;

@@ -18,7 +18,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// What is measured, and where: a line for people.
     fn description(&self) -> String;
 
-    /// For other processes. `None` if they cannot reach it.
+    /// For other processes: `host:port`, or the path of a file. `None` if they cannot reach it.
     fn address(&self) -> Option<String>;
 
     /// The process of the server. `None` if this process did not start it.

@@ -12,13 +12,18 @@ use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
 use redis::Client;
 
-use self::{floors::RedisFloors, forwarder::RedisForwarder, server::Server};
+use self::{
+    client::{open, url},
+    floors::RedisFloors,
+    forwarder::RedisForwarder,
+    server::Server,
+};
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct RedisStore {
-    url: String,
+    address: String,
     client: Client,
     /// Known if this process started the server.
     version: Option<String>,
@@ -29,15 +34,15 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     pub(crate) async fn start() -> Result<Self> {
         let server = Server::start().await?;
-        let store = Self::at(&server.url())?;
+        let store = Self::at(&server.address())?;
         let info = RedisFloors::connect(&store.client).await?.ask(redis::cmd("INFO").arg("server")).await?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         let version = version.ok_or("the server does not say its version")?.trim().to_owned();
         Ok(Self { version: Some(version), server: Some(server), ..store })
     }
 
-    pub(crate) fn at(url: &str) -> Result<Self> {
-        Ok(Self { url: url.to_owned(), client: client::open(url)?, version: None, server: None })
+    pub(crate) fn at(address: &str) -> Result<Self> {
+        Ok(Self { address: address.to_owned(), client: open(address)?, version: None, server: None })
     }
 }
 
@@ -54,7 +59,7 @@ impl Store for RedisStore {
     }
 
     fn address(&self) -> Option<String> {
-        Some(self.url.clone())
+        Some(self.address.clone())
     }
 
     fn server_pid(&self) -> Option<u32> {
@@ -62,7 +67,7 @@ impl Store for RedisStore {
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {
-        let config: RedisConfig = self.url.parse()?;
+        let config: RedisConfig = url(&self.address).parse()?;
         Ok(Arc::new(Redis::new(config, &Keeper::shared())?))
     }
 

@@ -4,6 +4,7 @@ use std::{process::Command, time::Duration};
 
 use lock_test_servers::redis::{PROGRAM, arguments};
 
+use super::client::open;
 use crate::{
     error::Result,
     store::{port::Port, server_process::ServerProcess},
@@ -26,14 +27,15 @@ impl Server {
         let mut command = Command::new(PROGRAM);
         command.args(arguments(port.number(), directory.path())).args(["--appendonly", "no"]);
         let mut server = Self { process: ServerProcess::start(PROGRAM, &mut command, directory)?, port };
-        let client = redis::Client::open(server.url())?;
+        let client = open(&server.address())?;
         let own = server.pid();
         server.process.answer(START_TIMEOUT, || is_process(&client, own)).await?;
         Ok(server)
     }
 
-    pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+    /// `host:port`.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub(super) fn pid(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! [`DriverProcess`]: a driver that runs, and its protocol.
 
 use std::{
+    env,
     fs::File,
     io::{Read, Seek, SeekFrom},
     time::Duration,
@@ -19,6 +20,18 @@ pub(crate) struct DriverProcess {
     stderr: File,
     pub(crate) version: String,
     pub(crate) kinds: Vec<Kind>,
+}
+
+/// The program that drives our locks and the floors of a store: this one.
+pub(crate) fn own_program(store: &str) -> Result<Vec<String>> {
+    let here = env::current_exe()?.to_str().ok_or("the path of this binary is no text")?.to_owned();
+    Ok([here.as_str(), "driver", "--store", store].map(str::to_owned).into())
+}
+
+/// What every driver is told.
+pub(crate) fn arguments(system: &str, address: &str, ttl: Duration) -> [String; 6] {
+    let ttl = ttl.as_millis().to_string();
+    ["--system", system, "--address", address, "--ttl-ms", &ttl].map(str::to_owned)
 }
 
 /// How long a driver may take to start: a Java virtual machine is slow on a busy machine.

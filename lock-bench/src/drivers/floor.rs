@@ -1,0 +1,87 @@
+//! [`Floor`]: the driver of a floor: what a store takes without locks.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::{task::JoinSet, time::sleep};
+
+use super::{
+    driver::{Driver, now},
+    protocol::{Contend, Pairs, Request, Response},
+};
+use crate::{
+    error::Result,
+    samples::Samples,
+    store::{Floors, ForwardingRound, Store},
+    timestamp::Timestamp,
+    uncontended::Stop,
+};
+
+/// The name of the system that is the floor, and not a library.
+pub(crate) const FLOOR: &str = "floor";
+
+/// Bare requests and bare messages.
+pub(crate) struct Floor {
+    store: Arc<dyn Store>,
+    floors: Arc<dyn Floors>,
+}
+
+impl Floor {
+    /// Connects. `None` if the store has no floor.
+    pub(crate) async fn connect(store: &Arc<dyn Store>) -> Result<Option<Self>> {
+        let floors = store.floors().await?;
+        Ok(floors.map(|floors| Self { store: Arc::clone(store), floors }))
+    }
+
+    async fn pairs(&self, request: &Pairs) -> Result<Response> {
+        let started = Instant::now();
+        let stop = match request.count {
+            0 => Stop::At(started + Duration::from_millis(request.run_ms)),
+            count => Stop::After(count),
+        };
+        let mut running = JoinSet::new();
+        for task in 0..request.tasks {
+            let (floors, name) = (Arc::clone(&self.floors), format!("{}-{task}", request.name));
+            running.spawn(async move { floors.pairs(&name, stop).await });
+        }
+        let mut samples = Samples::new();
+        while let Some(task) = running.join_next().await {
+            samples.add(&task??);
+        }
+        let ns = u64::try_from(started.elapsed().as_nanos())?;
+        let latencies = if request.tasks == 1 { samples.nanoseconds() } else { Vec::new() };
+        Ok(Response::Pairs { count: samples.len(), ns, latencies })
+    }
+
+    /// One message passes through all processes, as the lock does otherwise.
+    async fn forward(&self, request: &Contend) -> Result<Response> {
+        let channel = |process: usize| format!("{}-{}", request.name, process % request.processes);
+        let forwarder = self.store.forwarder(&channel(request.process), &channel(request.process + 1)).await?;
+        let mut forwarder = forwarder.ok_or("this store has no messages")?;
+        let left = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
+        sleep(left(request.start_ns)).await;
+        let round = ForwardingRound {
+            first: request.process == 0,
+            hold: Duration::from_micros(request.hold_us),
+            until: Timestamp::now().plus(left(request.until_ns)),
+        };
+        let latencies = forwarder.run(round).await?;
+        let latencies = latencies.iter().map(|latency| u64::try_from(latency.certain.as_nanos()));
+        Ok(Response::Passed { latencies: latencies.collect::<Result<_, _>>()? })
+    }
+}
+
+#[async_trait]
+impl Driver for Floor {
+    async fn handle(&mut self, request: Request) -> Result<Response> {
+        match request {
+            Request::Pairs(request) => self.pairs(&request).await,
+            Request::Contend(request) => self.forward(&request).await,
+            Request::GiveBack {} => Ok(Response::Done { lost: 0 }),
+            Request::Hold { .. } | Request::Keep { .. } => Err("a floor has no locks".into()),
+        }
+    }
+}

@@ -1,53 +1,48 @@
-//! [`Samples`], the latencies of one round, and [`Rounds`], one figure over all rounds.
+//! [`Samples`]: latencies, and [`Rounds`], one figure over all rounds.
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-/// Latencies, to three digits.
-#[derive(Clone, Debug)]
-pub(crate) struct Samples(Histogram<u64>);
-
-const LONGEST: Duration = Duration::from_secs(600);
+/// Latencies in nanoseconds, in any order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(pub(crate) Vec<u64>);
 
 impl Samples {
-    pub(crate) fn new() -> Self {
-        let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
-        Self(
-            Histogram::new_with_bounds(1, longest, 3)
-                .expect("these bounds are in order, with a digit to spare"),
-        )
-    }
-
     pub(crate) fn record(&mut self, latency: Duration) {
-        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        // 584 years fit.
+        self.0.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("all have the same bounds");
+        self.0.extend_from_slice(&other.0);
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.0.len()
+        self.0.len() as u64
     }
 
-    /// All latencies, to three digits, the shortest first.
-    pub(crate) fn nanoseconds(&self) -> Vec<u64> {
-        let each = |value: hdrhistogram::iterators::IterationValue<u64>| {
-            std::iter::repeat_n(value.value_iterated_to(), value.count_at_value() as usize)
-        };
-        self.0.iter_recorded().flat_map(each).collect()
-    }
-
-    /// The latency in microseconds that so many percent do not exceed.
+    /// The latency in microseconds that so many percent do not exceed. Not a number without latencies.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
-        self.0.value_at_percentile(percent) as f64 / 1000.0
+        self.distribution(&[percent]).first().map_or(f64::NAN, |&(_, latency)| latency)
+    }
+
+    /// For each percent, the latency in microseconds that so many percent do not exceed. Empty without latencies.
+    pub(crate) fn distribution(&self, percents: &[f64]) -> Vec<(f64, f64)> {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+        let at = |percent: f64| {
+            let place = (percent / 100.0 * last as f64).round();
+            #[allow(clippy::cast_sign_loss, reason = "percents are not negative")]
+            let value = sorted[(place as usize).min(last)];
+            (percent, value as f64 / 1000.0)
+        };
+        percents.iter().copied().map(at).collect()
     }
 }
 
 impl FromIterator<Duration> for Samples {
     fn from_iter<I: IntoIterator<Item = Duration>>(latencies: I) -> Self {
-        let mut samples = Self::new();
+        let mut samples = Self::default();
         latencies.into_iter().for_each(|latency| samples.record(latency));
         samples
     }
@@ -150,9 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_in_microseconds() {
-        let samples: Samples = (1..=100).map(Duration::from_micros).collect();
-        assert!((samples.percentile(50.0) - 50.0).abs() < 0.1);
+    fn percentiles_are_in_microseconds_and_none_without_latencies() {
+        let samples: Samples = (0..=100).rev().map(Duration::from_micros).collect();
+        assert_eq!(samples.distribution(&[0.0, 50.0, 100.0]), [(0.0, 0.0), (50.0, 50.0), (100.0, 100.0)]);
         assert!((samples.percentile(99.0) - 99.0).abs() < 0.1);
+        let none = Samples::default();
+        assert!(none.distribution(&[50.0]).is_empty() && none.percentile(50.0).is_nan());
     }
 }

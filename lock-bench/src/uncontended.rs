@@ -27,7 +27,7 @@ impl Stop {
 /// Acquire and release, one pair after the other.
 pub(crate) async fn pairs(lock: &Lock, stop: Stop) -> Result<Samples> {
     let options = AcquireOptions::new();
-    let mut samples = Samples::new();
+    let mut samples = Samples::default();
     while stop.should_continue(samples.len()) {
         let started = Instant::now();
         let guard = lock.acquire_with(&options).await?;

@@ -47,13 +47,14 @@ impl Floor {
             let (floors, name) = (Arc::clone(&self.floors), format!("{}-{task}", request.name));
             running.spawn(async move { floors.pairs(&name, stop).await });
         }
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         while let Some(task) = running.join_next().await {
             samples.add(&task??);
         }
         let ns = u64::try_from(started.elapsed().as_nanos())?;
-        let latencies = if request.tasks == 1 { samples.nanoseconds() } else { Vec::new() };
-        Ok(Response::Pairs { count: samples.len(), ns, latencies })
+        let count = samples.len();
+        let latencies = if request.tasks == 1 { samples.0 } else { Vec::new() };
+        Ok(Response::Pairs { count, ns, latencies })
     }
 
     /// One message passes through all processes, as the lock does otherwise.

@@ -69,7 +69,7 @@ impl HandOff {
 
         let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
         let mut event = Rounds::default();
-        let (mut latencies, mut floors) = (Samples::new(), Samples::new());
+        let (mut latencies, mut floors) = (Samples::default(), Samples::default());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
             let (floor, grants) = floor_and_ours(&mut workers, floor_first, HOLD, Plan::ROUND).await?;
@@ -210,7 +210,7 @@ async fn contend(workers: &mut Workers, hold: Duration, length: Duration) -> Res
 
 /// The latencies of hand-offs. A grant of a lock that was free is not a hand-off: its holder came late.
 fn handed_over(grants: &[Grant]) -> Result<Samples> {
-    let mut samples = Samples::new();
+    let mut samples = Samples::default();
     for pair in grants.windows(2) {
         let [before, after] = pair else { continue };
         if after.granted < before.released {

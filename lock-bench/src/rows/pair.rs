@@ -46,7 +46,7 @@ impl Measurement for Pair {
         let floors = bench.store.floors().await?;
         // Connects, and loads the scripts.
         pairs(&lock, Stop::After(PAIRS)).await?;
-        let (mut pings, mut raw, mut ours) = (Samples::new(), Samples::new(), Samples::new());
+        let (mut pings, mut raw, mut ours) = (Samples::default(), Samples::default(), Samples::default());
         let (mut ping, mut pair) = (Rounds::default(), Rounds::default());
         for _ in bench.rounds("pair") {
             for _ in 0..SLICES {
@@ -67,7 +67,7 @@ impl Measurement for Pair {
         let mut figures = vec![Figure::over("pair.p50", &pair), Figure::p99("pair.p99", &ours, &raw)];
         if floors.is_some() {
             figures.push(Figure::over("ping.p50", &ping));
-            figures.push(Figure::p99("ping.p99", &pings, &Samples::new()));
+            figures.push(Figure::p99("ping.p99", &pings, &Samples::default()));
         }
         Ok(Outcome::Measured(figures))
     }

@@ -133,7 +133,7 @@ fn program() -> Result<PathBuf> {
 async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock) -> Result<Rounds> {
     let mut rounds = Rounds::default();
     for _ in bench.rounds(START) {
-        let (mut ours_took, mut floor_took) = (Samples::new(), Samples::new());
+        let (mut ours_took, mut floor_took) = (Samples::default(), Samples::default());
         for _ in 0..STARTS {
             floor_took.record(run(floor.command()).await?);
             ours_took.record(run(ours.command()).await?);

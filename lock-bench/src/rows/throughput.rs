@@ -56,7 +56,7 @@ async fn measure(bench: &Bench, floors: Option<Arc<dyn Floors>>, tasks: usize) -
         async move {
             match floors {
                 Some(floors) => floors.pairs(&format!("bench:raw:{i}"), stop).await,
-                None => Ok(Samples::new()),
+                None => Ok(Samples::default()),
             }
         }
     };

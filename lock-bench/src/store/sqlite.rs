@@ -88,7 +88,7 @@ impl SqliteFloors {
              CREATE TABLE IF NOT EXISTS bare (one INTEGER PRIMARY KEY, number INTEGER NOT NULL);
              INSERT OR IGNORE INTO bare VALUES (1, 0);",
         )?;
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             for statement in

@@ -46,7 +46,7 @@ impl Floors for RedisFloors {
     /// `PING` after `PING`.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let ping = redis::cmd("PING");
-        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let () = ping.query_async(&mut connection).await?;
@@ -60,7 +60,7 @@ impl Floors for RedisFloors {
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let script = Script::new(COMPARE_AND_DELETE);
         let sha = script.get_hash();
-        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let value = format!("{:032x}", samples.len());

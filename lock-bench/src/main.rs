@@ -18,7 +18,6 @@ mod rows;
 mod samples;
 mod store;
 mod timestamp;
-mod uncontended;
 mod usage;
 mod worker;
 mod worker_process;
@@ -85,7 +84,7 @@ async fn bench(args: &Args) -> Result<ExitCode> {
     let json = json.transpose()?;
     let store = store::start(kind).await?;
     println!("{}{}", store.description(), if args.quick { ", quick" } else { "" });
-    let bench = Bench::new(plan, store)?;
+    let bench = Bench { plan, store: Arc::from(store) };
     let mut report = Report::default();
     for measurement in measurements {
         report.add(&bench, measurement).await;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     drivers::{
-        DriverProcess, now,
+        DriverProcess, PairsTaken, now,
         protocol::{Contend, Grant, Kind, Pairs, Request, Response},
     },
     error::Result,
@@ -74,13 +74,8 @@ async fn pairs(
     let run_ms = u64::try_from(schedule.turn.as_millis())?;
     let request = Request::Pairs(Pairs { name: name.to_owned(), tasks, run_ms, count: 0 });
     let driver = team.first_mut().ok_or("no driver runs")?;
-    let Response::Pairs { count, ns, latencies } =
-        driver.ask(&request, schedule.turn + schedule.grace).await?
-    else {
-        return Err("its driver did not answer with pairs".into());
-    };
-    let per_s = count as f64 / Duration::from_nanos(ns.max(1)).as_secs_f64();
-    let latencies = Samples(latencies);
+    let response = driver.ask(&request, schedule.turn + schedule.grace).await?;
+    let PairsTaken { latencies, per_s } = PairsTaken::of(response)?;
     let mut figures = percentiles(&latencies);
     figures.insert("per_s".to_owned(), per_s);
     Ok(TurnResult { figures, latencies, marks: Vec::new() })

@@ -34,7 +34,7 @@ pub(crate) async fn drive(args: &DriverArgs) -> Result<()> {
         kinds: kinds.to_vec(),
     };
     if args.system == FLOOR {
-        let floor = Floor::connect(&store).await?.ok_or("this store has no floor")?;
+        let floor = Floor::connect(&store, None).await?.ok_or("this store has no floor")?;
         return serve(ready(&[Kind::Mutex]), floor).await;
     }
     let locks = own(&*store, Duration::from_millis(args.ttl_ms))?;

@@ -1,4 +1,4 @@
-//! [`Floor`]: the driver of a floor: what a store takes without locks.
+//! [`Floor`]: the driver of a floor: what a store takes without our locks.
 
 use std::{
     sync::Arc,
@@ -15,25 +15,35 @@ use super::{
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, ForwardingRound, Store},
+    store::{Floors, ForwardingRound, Rival, Stop, Store},
     timestamp::Timestamp,
-    uncontended::Stop,
 };
 
 /// The name of the system that is the floor, and not a library.
 pub(crate) const FLOOR: &str = "floor";
 
-/// Bare requests and bare messages.
+/// Bare requests and bare messages, or the lock of another project.
 pub(crate) struct Floor {
     store: Arc<dyn Store>,
     floors: Arc<dyn Floors>,
+    /// Whose pairs it takes, instead of raw ones.
+    rival: Option<Rival>,
 }
 
 impl Floor {
-    /// Connects. `None` if the store has no floor.
-    pub(crate) async fn connect(store: &Arc<dyn Store>) -> Result<Option<Self>> {
-        let floors = store.floors().await?;
-        Ok(floors.map(|floors| Self { store: Arc::clone(store), floors }))
+    /// Connects. `None` if the store has no floor, or no such rival.
+    pub(crate) async fn connect(store: &Arc<dyn Store>, rival: Option<Rival>) -> Result<Option<Self>> {
+        let Some(floors) = store.floors().await? else { return Ok(None) };
+        let is_there = match rival {
+            Some(rival) => floors.rival(rival, "bench:rival", Stop::After(0)).await?.is_some(),
+            None => true,
+        };
+        Ok(is_there.then(|| Self { store: Arc::clone(store), floors, rival }))
+    }
+
+    /// The shortest request that there is, one after the other.
+    pub(crate) async fn pings(&self, stop: Stop) -> Result<Samples> {
+        self.floors.pings(stop).await
     }
 
     async fn pairs(&self, request: &Pairs) -> Result<Response> {
@@ -44,8 +54,15 @@ impl Floor {
         };
         let mut running = JoinSet::new();
         for task in 0..request.tasks {
-            let (floors, name) = (Arc::clone(&self.floors), format!("{}-{task}", request.name));
-            running.spawn(async move { floors.pairs(&name, stop).await });
+            let (floors, rival) = (Arc::clone(&self.floors), self.rival);
+            let name = format!("{}-{task}", request.name);
+            running.spawn(async move {
+                match rival {
+                    None => floors.pairs(&name, stop).await,
+                    // It was there when this driver connected.
+                    Some(rival) => Ok(floors.rival(rival, &name, stop).await?.unwrap_or_default()),
+                }
+            });
         }
         let mut samples = Samples::default();
         while let Some(task) = running.join_next().await {

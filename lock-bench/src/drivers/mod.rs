@@ -8,6 +8,7 @@
 //! | `peers/rust/src/driver`, `protocol` | the trait, what all drivers in Rust share, and the requests |
 //! | `own` | the driver of our locks |
 //! | `floor` | the driver of a floor |
+//! | `pairs` | what a driver tells of pairs |
 //! | `drive` | this binary as a driver in a process of its own |
 //! | `process` | such a process, as the one that started it sees it |
 
@@ -16,14 +17,16 @@ mod drive;
 mod driver;
 mod floor;
 mod own;
+mod pairs;
 mod process;
 #[path = "../../peers/rust/src/protocol.rs"]
 pub(crate) mod protocol;
 
 pub(crate) use self::{
     drive::{DriverArgs, drive},
-    driver::{now, say},
-    floor::FLOOR,
-    own::PERMITS,
+    driver::{Driver, LibraryDriver, now, say},
+    floor::{FLOOR, Floor},
+    own::{PERMITS, own},
+    pairs::PairsTaken,
     process::{DriverProcess, arguments, own_program},
 };

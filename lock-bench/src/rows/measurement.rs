@@ -6,13 +6,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{Keeper, Locks, SystemEntropy};
 
 use super::{
     figure::{Figure, RowSpec},
     plan::Plan,
 };
 use crate::{
+    drivers::{LibraryDriver, own},
     error::Result,
     store::{Store, StoreKind},
 };
@@ -29,19 +29,17 @@ pub(crate) trait Measurement: Send + Sync {
     async fn run(&self, bench: &Bench) -> Result<Outcome>;
 }
 
-/// The plan, the store and the locks of a run.
+/// The plan and the store of a run.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) plan: Plan,
     pub(crate) store: Arc<dyn Store>,
-    /// On a backend that counts nothing.
-    pub(crate) locks: Locks,
 }
 
 impl Bench {
-    pub(crate) fn new(plan: Plan, store: Box<dyn Store>) -> Result<Self> {
-        let locks = Locks::with(store.backend()?, Keeper::shared(), Arc::new(SystemEntropy));
-        Ok(Self { plan, store: Arc::from(store), locks })
+    /// The driver of our locks, in this process, with a client of its own.
+    pub(super) fn ours(&self) -> Result<LibraryDriver> {
+        own(&*self.store, Duration::from_secs(30))
     }
 
     /// The numbers of the rounds; prints the progress every two seconds.

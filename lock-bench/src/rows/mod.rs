@@ -8,7 +8,6 @@ mod held;
 mod measurement;
 mod pair;
 mod plan;
-mod rival;
 mod run_command;
 mod takeover;
 mod throughput;

@@ -1,6 +1,10 @@
 //! [`Store`]: a server to measure, and [`Floors`]: what it does without locks.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use lock_core::Backend;
@@ -8,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::StoreKind;
-use crate::{error::Result, samples::Samples, timestamp::Timestamp, uncontended::Stop};
+use crate::{error::Result, samples::Samples, timestamp::Timestamp};
 
 /// A store: the locks on it, and what its server does without them.
 #[async_trait]
@@ -54,6 +58,24 @@ pub(crate) trait Floors: fmt::Debug + Send + Sync {
 
     /// Pairs on the lock of another project. `None` if the store has no such lock.
     async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>>;
+}
+
+/// When a loop of pairs or pings ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// After so many.
+    After(u64),
+    /// At this time.
+    At(Instant),
+}
+
+impl Stop {
+    pub(crate) fn should_continue(self, done: u64) -> bool {
+        match self {
+            Self::After(count) => done < count,
+            Self::At(time) => Instant::now() < time,
+        }
+    }
 }
 
 /// A lock of another project on the same server.

@@ -19,7 +19,8 @@ mod zk;
 
 pub(crate) use self::{
     interface::{
-        BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Store,
+        BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop,
+        Store,
     },
     kind::StoreKind,
     open::{connect, start},

@@ -8,8 +8,8 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Rival, Store, StoreKind};
-use crate::{error::Result, samples::Samples, uncontended::Stop};
+use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Rival, Stop, Store, StoreKind};
+use crate::{error::Result, samples::Samples};
 
 #[derive(Debug)]
 pub(crate) struct SqliteStore {

@@ -8,8 +8,7 @@ use etcd_client::{Client, Compare, CompareOp, GetOptions, LockOptions, PutOption
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Rival, Stop},
 };
 
 /// A client without locks: one connection, as the client of our locks has, and a lease.

@@ -9,8 +9,7 @@ use super::client::connect;
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Rival, Stop},
 };
 
 /// A client without locks: one pipelined connection, as the client of our locks has.

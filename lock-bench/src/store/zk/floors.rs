@@ -17,8 +17,7 @@ use super::{
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Rival, Stop},
 };
 
 /// A client without locks: one session, as the client of our locks has.

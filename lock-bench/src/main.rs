@@ -7,11 +7,9 @@
 
 mod args;
 mod compare;
-mod contenders;
 mod counting_backend;
 mod drivers;
 mod error;
-mod held_locks;
 mod line_process;
 mod report;
 mod rows;
@@ -19,9 +17,6 @@ mod samples;
 mod store;
 mod timestamp;
 mod usage;
-mod worker;
-mod worker_process;
-mod workers;
 
 use std::{fs::File, process::ExitCode, sync::Arc};
 
@@ -29,13 +24,10 @@ use clap::Parser;
 use tokio::runtime;
 
 use self::{
-    args::{Args, Subcommand, WorkerArgs},
-    counting_backend::CountingBackend,
+    args::{Args, Subcommand},
     error::Result,
     report::Report,
     rows::{Bench, Plan},
-    worker::Worker,
-    worker_process::serve,
 };
 
 fn main() -> ExitCode {
@@ -55,7 +47,6 @@ fn start(args: Args) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
         match args.subcommand.clone() {
-            Some(Subcommand::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
             Some(Subcommand::Driver(driver)) => drivers::drive(&driver).await.map(|()| ExitCode::SUCCESS),
             subcommand => tokio::select! {
                 code = measure(&args, subcommand.as_ref()) => code,
@@ -94,12 +85,6 @@ async fn bench(args: &Args) -> Result<ExitCode> {
         report.write_json(json)?;
     }
     Ok(report.exit_code(args.check))
-}
-
-async fn work(args: &WorkerArgs) -> Result<()> {
-    let store = store::connect(args.store, &args.address)?;
-    let backend = CountingBackend::new(store.backend()?);
-    serve(Worker::new(Arc::from(store), backend)).await
 }
 
 #[cfg(unix)]

@@ -115,7 +115,7 @@ pub(crate) async fn contend(
                 grants.extend(some);
                 lost += of_them;
             }
-            Response::Passed { latencies } => passed.0.extend(latencies),
+            Response::Passed { latencies, .. } => passed.0.extend(latencies),
             _ => return Err("its driver did not answer with tenures".into()),
         }
     }

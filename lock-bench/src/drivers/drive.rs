@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     driver::serve,
     floor::{FLOOR, Floor},
-    own::own,
+    own::Distlock,
     protocol::{Hello, Kind},
 };
 use crate::{
@@ -37,6 +37,6 @@ pub(crate) async fn drive(args: &DriverArgs) -> Result<()> {
         let floor = Floor::connect(&store, None).await?.ok_or("this store has no floor")?;
         return serve(ready(&[Kind::Mutex]), floor).await;
     }
-    let locks = own(&*store, Duration::from_millis(args.ttl_ms))?;
-    serve(ready(&[Kind::Mutex, Kind::Rw, Kind::Semaphore]), locks).await
+    let distlock = Distlock::new(store, Duration::from_millis(args.ttl_ms))?;
+    serve(ready(&[Kind::Mutex, Kind::Rw, Kind::Semaphore]), distlock).await
 }

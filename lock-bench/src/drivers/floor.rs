@@ -10,6 +10,7 @@ use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     driver::{Driver, now},
+    link::Link,
     protocol::{Contend, Pairs, Request, Response},
 };
 use crate::{
@@ -28,6 +29,7 @@ pub(crate) struct Floor {
     floors: Arc<dyn Floors>,
     /// Whose pairs it takes, instead of raw ones.
     rival: Option<Rival>,
+    link: Link,
 }
 
 impl Floor {
@@ -38,15 +40,15 @@ impl Floor {
             Some(rival) => floors.rival(rival, "bench:rival", Stop::After(0)).await?.is_some(),
             None => true,
         };
-        Ok(is_there.then(|| Self { store: Arc::clone(store), floors, rival }))
+        Ok(is_there.then(|| Self { store: Arc::clone(store), floors, rival, link: Link::default() }))
     }
 
     /// The shortest request that there is, one after the other.
-    pub(crate) async fn pings(&self, stop: Stop) -> Result<Samples> {
+    pub(crate) async fn pings(&mut self, stop: Stop) -> Result<Samples> {
         self.floors.pings(stop).await
     }
 
-    async fn pairs(&self, request: &Pairs) -> Result<Response> {
+    async fn pairs(&mut self, request: &Pairs) -> Result<Response> {
         let started = Instant::now();
         let stop = match request.count {
             0 => Stop::At(started + Duration::from_millis(request.run_ms)),
@@ -75,20 +77,16 @@ impl Floor {
     }
 
     /// One message passes through all processes, as the lock does otherwise.
-    async fn forward(&self, request: &Contend) -> Result<Response> {
+    async fn forward(&mut self, request: &Contend) -> Result<Response> {
         let channel = |process: usize| format!("{}-{}", request.name, process % request.processes);
-        let forwarder = self.store.forwarder(&channel(request.process), &channel(request.process + 1)).await?;
-        let mut forwarder = forwarder.ok_or("this store has no messages")?;
-        let left = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
-        sleep(left(request.start_ns)).await;
+        self.link.listen(&*self.store, &channel(request.process), &channel(request.process + 1)).await?;
+        sleep(Duration::from_nanos(request.start_ns.saturating_sub(now()))).await;
         let round = ForwardingRound {
             first: request.process == 0,
             hold: Duration::from_micros(request.hold_us),
-            until: Timestamp::now().plus(left(request.until_ns)),
+            until: Timestamp(request.until_ns),
         };
-        let latencies = forwarder.run(round).await?;
-        let latencies = latencies.iter().map(|latency| u64::try_from(latency.certain.as_nanos()));
-        Ok(Response::Passed { latencies: latencies.collect::<Result<_, _>>()? })
+        self.link.pass_on(round).await
     }
 }
 
@@ -99,7 +97,7 @@ impl Driver for Floor {
             Request::Pairs(request) => self.pairs(&request).await,
             Request::Contend(request) => self.forward(&request).await,
             Request::GiveBack {} => Ok(Response::Done { lost: 0 }),
-            Request::Hold { .. } | Request::Keep { .. } => Err("a floor has no locks".into()),
+            _ => Err("a floor has no locks".into()),
         }
     }
 }

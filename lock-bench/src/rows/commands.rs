@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    contenders::TTL,
     counting_backend::{CallCounts, CountingBackend},
+    drivers::LONG_TTL,
     error::Result,
     store::{CommandCounts, StoreKind},
 };
@@ -86,7 +86,7 @@ impl<'a> Counter<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
         let backend = CountingBackend::new(bench.store.backend()?);
         let locks = backend.locks();
-        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(TTL) })
+        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(LONG_TTL) })
     }
 
     async fn uncontended(&self) -> Result<Vec<Figure>> {

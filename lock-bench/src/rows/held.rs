@@ -7,16 +7,18 @@ use tokio::time::sleep;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
+    drivers::{
+        Driver, DriverProcess,
+        protocol::{Request, Response},
+    },
     error::Result,
     store::StoreKind,
     usage::Usage,
-    worker::{Command, Reply},
-    worker_process::WorkerProcess,
 };
 
 pub(super) struct Held;
 
-const LOCKS: [u64; 2] = [10_000, 100_000];
+const LOCKS: [usize; 2] = [10_000, 100_000];
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -59,32 +61,33 @@ impl Measurement for Held {
     }
 }
 
-fn group(locks: u64) -> String {
+fn group(locks: usize) -> String {
     format!("held.{locks}")
 }
 
 /// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
-async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
+async fn keep(bench: &Bench, server: u32, locks: usize) -> Result<Vec<Figure>> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
-    let mut holder = WorkerProcess::start(&*bench.store)?;
+    let mut holder = DriverProcess::own(&*bench.store, TTL).await?;
+    let keep = |count| Request::Keep { name: "bench:held".to_owned(), count };
     // Connects, and starts the threads that all locks share.
-    holder.ask(&Command::Keep { locks: 64, ttl: TTL }).await?;
-    holder.ask(&Command::GiveBack).await?;
-    let empty = Usage::of(holder.pid()?)?;
+    holder.handle(keep(64)).await?;
+    holder.handle(Request::GiveBack {}).await?;
+    let empty = used(&holder)?;
 
-    holder.ask(&Command::Keep { locks, ttl: TTL }).await?;
+    holder.handle(keep(locks)).await?;
     let started = Instant::now();
-    let before = (Usage::of(holder.pid()?)?, Usage::of(server)?);
+    let before = (used(&holder)?, Usage::of(server)?);
     let mut most = before.0.memory;
     while started.elapsed() < PERIOD {
         sleep(Duration::from_millis(100)).await;
-        most = most.max(Usage::of(holder.pid()?)?.memory);
+        most = most.max(used(&holder)?.memory);
     }
     let elapsed = started.elapsed();
-    let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
-    let Reply::GivenBack { lost } = holder.ask(&Command::GiveBack).await? else {
-        return Err("a worker does not tell how many locks it lost".into());
+    let after = (used(&holder)?, Usage::of(server)?);
+    let Response::Done { lost } = holder.handle(Request::GiveBack {}).await? else {
+        return Err("a driver does not tell how many locks it lost".into());
     };
 
     let percent = |before: Usage, after: Usage| {
@@ -97,4 +100,8 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
         Figure::plain(format!("{group}.lost"), lost as f64),
         Figure::plain(format!("{group}.server"), percent(before.1, after.1)),
     ])
+}
+
+fn used(holder: &DriverProcess) -> Result<Usage> {
+    Usage::of(holder.pid().ok_or("a holder ended")?)
 }

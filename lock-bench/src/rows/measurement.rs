@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    drivers::{LibraryDriver, own},
+    drivers::Distlock,
     error::Result,
     store::{Store, StoreKind},
 };
@@ -38,8 +38,8 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// The driver of our locks, in this process, with a client of its own.
-    pub(super) fn ours(&self) -> Result<LibraryDriver> {
-        own(&*self.store, Duration::from_secs(30))
+    pub(super) fn ours(&self) -> Result<Distlock> {
+        Distlock::new(Arc::clone(&self.store), Duration::from_secs(30))
     }
 
     /// The numbers of the rounds; prints the progress every two seconds.

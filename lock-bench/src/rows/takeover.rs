@@ -13,12 +13,14 @@ use tokio::{
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     counting_backend::CountingBackend,
+    drivers::{
+        Driver, DriverProcess,
+        protocol::{Request, Response},
+    },
     error::Result,
     samples::Rounds,
     store::StoreKind,
     timestamp::Timestamp,
-    worker::{Command, Reply},
-    worker_process::WorkerProcess,
 };
 
 pub(super) struct Takeover;
@@ -66,9 +68,8 @@ impl Measurement for Takeover {
 
 async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     let name = "bench:takeover";
-    let mut holder = WorkerProcess::start(&*bench.store)?;
-    holder.tell(&Command::Hold { name: name.to_owned(), ttl: TTL }).await?;
-    next_deadline(&mut holder).await?;
+    let mut holder = DriverProcess::own(&*bench.store, TTL).await?;
+    holder.handle(Request::Hold { name: name.to_owned() }).await?;
 
     let backend = CountingBackend::new(bench.store.backend()?);
     let mutex = backend.locks().mutex(name)?;
@@ -80,7 +81,11 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     });
     backend.wait_for_entries(1).await;
 
-    let deadline = next_deadline(&mut holder).await?;
+    // Until when the holder may rely on its lock.
+    let Response::Renewed { until_ns } = holder.handle(Request::NextRenewal {}).await? else {
+        return Err("a driver does not tell when it renewed its lock".into());
+    };
+    let deadline = Timestamp(until_ns);
     sleep(after_renewal).await;
     let killed = Timestamp::now();
     holder.kill().await?;
@@ -94,14 +99,6 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     }
     // The deadline of the holder is the sending of its last renewal plus the ttl, less the margin.
     Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
-}
-
-/// Waits for the next renewal: until when the holder may rely on its lock then.
-async fn next_deadline(holder: &mut WorkerProcess) -> Result<Timestamp> {
-    match holder.reply().await? {
-        Reply::Renewed(deadline) => Ok(deadline),
-        other => Err(format!("the holder answered {other:?}").into()),
-    }
 }
 
 fn millis(duration: Duration) -> f64 {

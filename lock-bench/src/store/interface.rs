@@ -8,7 +8,6 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::Backend;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::StoreKind;
@@ -95,7 +94,7 @@ pub(crate) trait Forwarder: fmt::Debug + Send {
 }
 
 /// How long a message took, from the call that publishes it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageLatency {
     /// Until it was received.
     pub(crate) received: Duration,
@@ -111,7 +110,7 @@ impl MessageLatency {
 }
 
 /// How the links of a chain forward messages in one round.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardingRound {
     /// Whether to publish the first message.
     pub(crate) first: bool,

@@ -36,10 +36,6 @@ impl Measurement for Commands {
         rows
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         if bench.store.kind().is_zk() {
             return Ok(Outcome::NotPossible(

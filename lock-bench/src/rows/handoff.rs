@@ -129,10 +129,6 @@ impl Measurement for HandOff {
         self.waiters.iter().flat_map(rows).collect()
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         if self.processes.is_some() && bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));

@@ -23,7 +23,9 @@ pub(crate) trait Measurement: Send + Sync {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec>;
 
     /// Whether it is run with `--quick`.
-    fn is_quick(&self) -> bool;
+    fn is_quick(&self) -> bool {
+        true
+    }
 
     /// Measures at least the rows that are asked for.
     async fn run(&self, bench: &Bench) -> Result<Outcome>;

@@ -52,10 +52,6 @@ impl Measurement for Pair {
         vec![row("ping.p50"), row("ping.p99"), p50(most), row("pair.p99")]
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let mut floor = Floor::connect(&bench.store, self.rival).await?;
         if floor.is_none() && self.rival.is_some() {

@@ -48,10 +48,6 @@ impl Measurement for RunCommand {
         if store == StoreKind::Redis { vec![start, parallel] } else { Vec::new() }
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let Some(address) = bench.store.address() else {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));

@@ -26,10 +26,6 @@ impl Measurement for Throughput {
         TASKS.map(row).into()
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let (mut floor, mut ours) = (Floor::connect(&bench.store, None).await?, bench.ours()?);
         let mut figures = Vec::new();

@@ -25,22 +25,32 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn address(&self) -> Option<String>;
 
     /// The process of the server. `None` if this process did not start it.
-    fn server_pid(&self) -> Option<u32>;
+    fn server_pid(&self) -> Option<u32> {
+        None
+    }
 
     /// A client of its own.
     fn backend(&self) -> Result<Arc<dyn Backend>>;
 
     /// A client without locks. `None` if there is no server.
-    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>>;
+    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
+        Ok(None)
+    }
 
     /// Writes to the store all the time. `None` where that makes no difference.
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>>;
+    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
+        Ok(None)
+    }
 
     /// One link of a chain of messages. `None` if the store has no messages.
-    async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>>;
+    async fn forwarder(&self, _from: &str, _to: &str) -> Result<Option<Box<dyn Forwarder>>> {
+        Ok(None)
+    }
 
-    /// How many commands the server has run. `None` if no server counts them.
-    async fn command_counts(&self) -> Result<Option<CommandCounts>>;
+    /// How many commands the server has run. `None` if no server counts them, or if it counts pings, too.
+    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
+        Ok(None)
+    }
 }
 
 /// A task that writes until this is dropped.
@@ -56,7 +66,9 @@ pub(crate) trait Floors: fmt::Debug + Send + Sync {
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples>;
 
     /// Pairs on the lock of another project. `None` if the store has no such lock.
-    async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>>;
+    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
+        Ok(None)
+    }
 }
 
 /// When a loop of pairs or pings ends.

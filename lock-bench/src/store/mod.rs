@@ -19,8 +19,7 @@ mod zk;
 
 pub(crate) use self::{
     interface::{
-        BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop,
-        Store,
+        CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop, Store,
     },
     kind::StoreKind,
     open::{connect, start},

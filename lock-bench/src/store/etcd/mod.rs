@@ -12,7 +12,7 @@ use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
 
 use self::{client::connect, floors::EtcdFloors, forwarder::EtcdForwarder, server::Server};
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use super::{CommandCounts, Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites};
 use crate::error::Result;
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::client::connect;
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival, Stop},
+    store::{Floors, Stop},
 };
 
 /// A client without locks: one pipelined connection, as the client of our locks has.
@@ -75,9 +75,5 @@ impl Floors for RedisFloors {
             }
         }
         Ok(samples)
-    }
-
-    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
-        Ok(None)
     }
 }

@@ -18,7 +18,7 @@ use self::{
     forwarder::RedisForwarder,
     server::Server,
 };
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use super::{CommandCounts, Floors, Forwarder, Store, StoreKind};
 use crate::error::Result;
 
 #[derive(Debug)]
@@ -73,10 +73,6 @@ impl Store for RedisStore {
 
     async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
         Ok(Some(Arc::new(RedisFloors::connect(&self.client).await?)))
-    }
-
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
-        Ok(None)
     }
 
     async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>> {

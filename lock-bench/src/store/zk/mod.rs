@@ -19,7 +19,7 @@ use self::{
     forwarder::ZkForwarder,
     server::Server,
 };
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use super::{Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites};
 use crate::error::Result;
 
 #[derive(Debug)]
@@ -86,10 +86,5 @@ impl Store for ZkStore {
 
     async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>> {
         Ok(Some(Box::new(ZkForwarder::new(connect(&self.address).await?, from, to).await?)))
-    }
-
-    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
-        // The server counts pings, too.
-        Ok(None)
     }
 }

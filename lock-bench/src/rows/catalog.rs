@@ -1,8 +1,8 @@
 //! [`all`]: the measurements that there are.
 
 use super::{
-    commands, figure::RowSpec, handoff, held, measurement::Measurement, pair, run_command, takeover, throughput,
-    waiters,
+    commands, handoff, held, measurement::Measurement, pair, row_spec::RowSpec, run_command, takeover,
+    throughput, waiters,
 };
 use crate::store::StoreKind;
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Figures, Measurement, Outcome, Plan, RowSpec};
 use crate::{
     drivers::{
         Driver, DriverProcess, LONG_TTL,
         protocol::{Request, Response, Tenure},
     },
     error::Result,
-    samples::{Rounds, Samples},
+    samples::Samples,
     store::StoreKind,
     timestamp::Timestamp,
 };
@@ -69,48 +69,38 @@ impl HandOff {
         Ok(team)
     }
 
-    async fn measure(&self, bench: &Bench, waiters: usize) -> Result<Vec<Figure>> {
+    async fn measure(&self, bench: &Bench, waiters: usize, figures: &mut Figures) -> Result<()> {
         let group = self.group(waiters);
+        let [p50, event, rate, grants] = ["p50", "event", "rate", "grants"].map(|row| format!("{group}.{row}"));
         let mut team = self.team(bench, waiters).await?;
         team.set_up(&group, waiters).await?;
         // Connects, and makes scripts known.
         team.floor_and_ours(true, HOLD, Plan::ROUND / 2).await?;
 
-        let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
-        let mut event = Rounds::default();
-        let (mut latencies, mut floors) = (Samples::default(), Samples::default());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
             let (floor, tenures) = team.floor_and_ours(floor_first, HOLD, Plan::ROUND).await?;
             let ours = handed_over(&tenures)?;
             // On a busy machine a round may end before the first hand-off.
             if ours.len() > 0 {
-                let median = |floor: &Samples| (floor.len() > 0).then(|| floor.percentile(50.0));
-                p50.push(ours.percentile(50.0), median(&floor.certain));
-                event.push(ours.percentile(50.0), median(&floor.received));
-                latencies.add(&ours);
-                floors.add(&floor.certain);
+                figures.latencies(&group, &ours, Some(&floor.certain));
+                let received = (floor.received.len() > 0).then(|| floor.received.percentile(50.0));
+                figures.value(&event, ours.percentile(50.0), received);
             }
             let (floor, tenures) =
                 team.floor_and_ours(floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
             if let Some((hand_offs, granted)) = per_second(&tenures)? {
                 let messages = floor.certain.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
-                let messages = (floor.certain.len() > 0).then_some(messages);
-                rate.push(hand_offs, messages);
-                all.push(granted, messages);
+                let messages = Some(messages).filter(|messages| *messages > 0.0);
+                figures.value(&rate, hand_offs, messages);
+                figures.value(&grants, granted, messages);
             }
         }
-        if p50.is_empty() || rate.is_empty() {
+        if figures.find(&p50).is_none() || figures.find(&rate).is_none() {
             return Err(format!("{group}: nothing was handed over").into());
         }
         team.ask_all(|_| Request::Disband {}).await?;
-        Ok(vec![
-            Figure::over(format!("{group}.p50"), &p50),
-            Figure::over(format!("{group}.event"), &event),
-            Figure::p99(format!("{group}.p99"), &latencies, &floors),
-            Figure::over(format!("{group}.rate"), &rate),
-            Figure::over(format!("{group}.grants"), &all),
-        ])
+        Ok(())
     }
 }
 
@@ -137,10 +127,10 @@ impl Measurement for HandOff {
         if self.under_load && writes.is_none() {
             return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
         }
-        let mut figures = Vec::new();
+        let mut figures = Figures::default();
         for waiters in self.waiters.iter().copied() {
             if bench.plan.wants(&self.group(waiters)) {
-                figures.extend(self.measure(bench, waiters).await?);
+                self.measure(bench, waiters, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
 use crate::{
     drivers::{
         Driver, DriverProcess,
@@ -51,10 +51,10 @@ impl Measurement for Held {
         let Some(server) = bench.store.server_pid() else {
             return Ok(Outcome::NotPossible("the store has no process of its own"));
         };
-        let mut figures = Vec::new();
+        let mut figures = Figures::default();
         for locks in LOCKS {
             if bench.plan.wants(&group(locks)) {
-                figures.extend(keep(bench, server, locks).await?);
+                keep(bench, server, locks, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))
@@ -66,7 +66,7 @@ fn group(locks: usize) -> String {
 }
 
 /// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
-async fn keep(bench: &Bench, server: u32, locks: usize) -> Result<Vec<Figure>> {
+async fn keep(bench: &Bench, server: u32, locks: usize, figures: &mut Figures) -> Result<()> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
     let mut holder = DriverProcess::own(&*bench.store, TTL).await?;
@@ -94,12 +94,12 @@ async fn keep(bench: &Bench, server: u32, locks: usize) -> Result<Vec<Figure>> {
         100.0 * (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / elapsed.as_secs_f64()
     };
     let memory = most.saturating_sub(empty.memory) as f64 / locks as f64;
-    Ok(vec![
-        Figure::plain(format!("{group}.client"), percent(before.0, after.0)),
-        Figure::plain(format!("{group}.memory"), memory),
-        Figure::plain(format!("{group}.lost"), lost as f64),
-        Figure::plain(format!("{group}.server"), percent(before.1, after.1)),
-    ])
+    let mut put = |row: &str, value: f64| figures.value(format!("{group}.{row}"), value, None);
+    put("client", percent(before.0, after.0));
+    put("memory", memory);
+    put("lost", lost as f64);
+    put("server", percent(before.1, after.1));
+    Ok(())
 }
 
 fn used(holder: &DriverProcess) -> Result<Usage> {

@@ -7,10 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{
-    figure::{Figure, RowSpec},
-    plan::Plan,
-};
+use super::{figures::Figures, plan::Plan, row_spec::RowSpec};
 use crate::{
     drivers::Distlock,
     error::Result,
@@ -60,7 +57,7 @@ impl Bench {
 /// The result of a measurement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Measured(Vec<Figure>),
+    Measured(Figures),
     /// The store does not have it, and why.
     NotPossible(&'static str),
 }

@@ -2,12 +2,13 @@
 
 mod catalog;
 mod commands;
-mod figure;
+mod figures;
 mod handoff;
 mod held;
 mod measurement;
 mod pair;
 mod plan;
+mod row_spec;
 mod run_command;
 mod takeover;
 mod throughput;
@@ -15,7 +16,8 @@ mod waiters;
 
 pub(crate) use self::{
     catalog::{all, specs},
-    figure::{Bound, Figure, RowSpec},
+    figures::{Figure, Figures},
     measurement::{Bench, Measurement, Outcome},
     plan::Plan,
+    row_spec::{Bound, RowSpec},
 };

@@ -3,11 +3,11 @@
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
 use crate::{
     drivers::{Driver, Floor, PairsTaken, protocol::Pairs},
     error::Result,
-    samples::{Rounds, Samples},
+    samples::Samples,
     store::{Rival, Stop, StoreKind},
 };
 
@@ -28,16 +28,12 @@ impl Pair {
     pub(super) const RAW: Self = Self { group: "pair", rival: None };
     pub(super) const BUILT_IN: Self = Self { group: "rival", rival: Some(Rival::BuiltIn) };
     pub(super) const CURATOR: Self = Self { group: "rival-curator", rival: Some(Rival::Curator) };
-
-    fn row(&self, what: &str) -> String {
-        format!("{}.{what}", self.group)
-    }
 }
 
 #[async_trait]
 impl Measurement for Pair {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
-        let p50 = |most| RowSpec::new(self.row("p50"), "us").bound(Bound::RatioAtMost(most));
+        let p50 = |most| RowSpec::new(format!("{}.p50", self.group), "us").bound(Bound::RatioAtMost(most));
         if self.rival.is_some() {
             return vec![p50(1.0)];
         }
@@ -60,34 +56,19 @@ impl Measurement for Pair {
         let mut ours = bench.ours()?;
         // Connects, and loads the scripts.
         slice(&mut ours, "bench:pair").await?;
-        let (mut all_pings, mut all_floors, mut all_ours) =
-            (Samples::default(), Samples::default(), Samples::default());
-        let (mut ping, mut pair) = (Rounds::default(), Rounds::default());
+        let mut figures = Figures::default();
         for _ in bench.rounds(self.group) {
             for _ in 0..SLICES {
-                let mut median = None;
+                let mut bare = None;
                 if let Some(floor) = &mut floor {
                     if self.rival.is_none() {
-                        let pings = floor.pings(Stop::After(PAIRS)).await?;
-                        ping.push(pings.percentile(50.0), None);
-                        all_pings.add(&pings);
+                        figures.latencies("ping", &floor.pings(Stop::After(PAIRS)).await?, None);
                     }
-                    let floors = slice(floor, "bench:raw").await?;
-                    median = Some(floors.percentile(50.0));
-                    all_floors.add(&floors);
+                    bare = Some(slice(floor, "bench:raw").await?);
                 }
                 let ours = slice(&mut ours, "bench:pair").await?;
-                pair.push(ours.percentile(50.0), median);
-                all_ours.add(&ours);
+                figures.latencies(self.group, &ours, bare.as_ref());
             }
-        }
-        let mut figures = vec![
-            Figure::over(self.row("p50"), &pair),
-            Figure::p99(self.row("p99"), &all_ours, &all_floors),
-        ];
-        if !ping.is_empty() {
-            figures.push(Figure::over("ping.p50", &ping));
-            figures.push(Figure::p99("ping.p99", &all_pings, &Samples::default()));
         }
         Ok(Outcome::Measured(figures))
     }

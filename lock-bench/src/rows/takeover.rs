@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
 use crate::{
     counting_backend::CountingBackend,
     drivers::{
@@ -18,7 +18,6 @@ use crate::{
         protocol::{Request, Response},
     },
     error::Result,
-    samples::Rounds,
     store::StoreKind,
     timestamp::Timestamp,
 };
@@ -53,16 +52,17 @@ impl Measurement for Takeover {
         if bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
-        let (mut rounds, mut max) = (Rounds::default(), 0.0_f64);
+        let (mut figures, mut max) = (Figures::default(), 0.0_f64);
         for kill in 0..KILLS {
             eprintln!("takeover: kill {} of {KILLS}", kill + 1);
             // At different moments between two renewals, which are 667 ms apart.
             let after_renewal = Duration::from_millis(50) + Duration::from_millis(80) * kill;
             let taken = millis(take_over(bench, after_renewal).await?);
             max = taken.max(max);
-            rounds.push(taken, None);
+            figures.value("takeover.p50", taken, None);
         }
-        Ok(Outcome::Measured(vec![Figure::over("takeover.p50", &rounds), Figure::plain("takeover.max", max)]))
+        figures.value("takeover.max", max, None);
+        Ok(Outcome::Measured(figures))
     }
 }
 

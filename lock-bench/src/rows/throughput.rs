@@ -2,11 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Figures, Measurement, Outcome, Plan, RowSpec};
 use crate::{
     drivers::{Driver, Floor, PairsTaken, protocol::Pairs},
     error::Result,
-    samples::Rounds,
     store::StoreKind,
 };
 
@@ -28,12 +27,10 @@ impl Measurement for Throughput {
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let (mut floor, mut ours) = (Floor::connect(&bench.store, None).await?, bench.ours()?);
-        let mut figures = Vec::new();
+        let mut figures = Figures::default();
         for tasks in TASKS {
-            let row = name(tasks);
-            if bench.plan.wants(&row) {
-                let rounds = measure(bench, &mut floor, &mut ours, tasks).await?;
-                figures.push(Figure::over(row, &rounds));
+            if bench.plan.wants(&name(tasks)) {
+                measure(bench, &mut floor, &mut ours, tasks, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))
@@ -49,7 +46,8 @@ async fn measure(
     floor: &mut Option<Floor>,
     ours: &mut dyn Driver,
     tasks: usize,
-) -> Result<Rounds> {
+    figures: &mut Figures,
+) -> Result<()> {
     let pairs = |name: &str, count| Pairs {
         name: name.to_owned(),
         tasks,
@@ -58,7 +56,6 @@ async fn measure(
     };
     // Connects, and creates the names.
     PairsTaken::ask(ours, pairs("bench:throughput", 10)).await?;
-    let mut rounds = Rounds::default();
     for round in bench.rounds(&name(tasks)) {
         let (mut raw, mut value) = (None, 0.0);
         // Alternately one or the other is first.
@@ -69,7 +66,7 @@ async fn measure(
                 raw = Some(PairsTaken::ask(floor, pairs("bench:raw", 0)).await?.per_s);
             }
         }
-        rounds.push(value, raw);
+        figures.value(name(tasks), value, raw);
     }
-    Ok(rounds)
+    Ok(())
 }

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
 use crate::{
-    counting_backend::{CallCounts, CountingBackend},
+    counting_backend::CountingBackend,
     drivers::LONG_TTL,
     error::Result,
     store::{CommandCounts, StoreKind},
@@ -78,7 +78,7 @@ struct Counter<'a> {
 /// What both sides had counted at one moment.
 #[derive(Clone, Copy)]
 struct Snapshot {
-    client: CallCounts,
+    client: u64,
     server: Option<CommandCounts>,
 }
 
@@ -111,12 +111,11 @@ impl<'a> Counter<'a> {
     async fn hand_over(&self, waiters: u64) -> Result<[Snapshot; 3]> {
         let mutex = self.locks.mutex(format!("bench:count:queue:{waiters}"))?;
         let holder = mutex.acquire_with(&self.options).await?;
-        let before = self.snapshot().await?;
+        let (before, others) = (self.snapshot().await?, self.backend.entries());
         let mut queue = JoinSet::new();
         for place in 1..=waiters {
             let (mutex, options, is_last) = (mutex.clone(), self.options.clone(), place == waiters);
             queue.spawn(async move { wait_in_queue(&mutex, &options, is_last).await });
-            let others = before.client.waiting + before.client.admitted;
             self.backend.wait_for_entries(others + place).await;
         }
         let queued = self.snapshot().await?;
@@ -132,13 +131,13 @@ impl<'a> Counter<'a> {
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.command_counts().await? })
+        Ok(Snapshot { client: self.backend.requests(), server: self.bench.store.command_counts().await? })
     }
 
     /// The commands between two snapshots, divided by `each`.
     fn count(&self, figures: &mut Figures, row: String, between: [Snapshot; 2], each: u64) -> Result<()> {
         let [before, after] = between;
-        let asked = after.client.since(before.client).requests();
+        let asked = after.client - before.client;
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
         let sent = match counted {
             // On etcd a verb may be several requests, which only the server counts.

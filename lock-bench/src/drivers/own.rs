@@ -130,3 +130,24 @@ impl Lock for Contender {
         Ok(guard.release().await?.confirmed().is_ok())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{self, StoreKind};
+
+    #[tokio::test]
+    async fn the_next_renewal_of_a_lock_that_is_held_is_waited_for() {
+        let store = Arc::from(store::start(StoreKind::Memory).await.unwrap());
+        let mut driver = Distlock::new(store, Duration::from_secs(2)).unwrap();
+        driver.handle(Request::Hold { name: "held".to_owned() }).await.unwrap();
+        let mut deadlines = Vec::new();
+        for _ in 0..2 {
+            match driver.handle(Request::NextRenewal {}).await.unwrap() {
+                Response::Renewed { until_ns } => deadlines.push(Timestamp(until_ns)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(deadlines[1].since(deadlines[0]) > Duration::from_millis(300), "{deadlines:?}");
+    }
+}

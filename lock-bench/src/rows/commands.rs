@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use lock_core::{AcquireOptions, DistributedLock, Guard, Lock, Locks};
 use tokio::task::JoinSet;
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
     counting_backend::CountingBackend,
     drivers::LONG_TTL,
@@ -52,7 +52,7 @@ impl Measurement for Commands {
         eprintln!("commands: {LOCKS} locks that nobody else wants");
         // The first use of a script is two commands: one with its digest, one with its text.
         counter.hand_over(1).await?;
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         counter.uncontended(&mut figures).await?;
         for waiters in WAITERS {
             let [handoff, join] = ["handoff", "join"].map(|row| format!("commands.{row}.{waiters}"));
@@ -89,7 +89,7 @@ impl<'a> Counter<'a> {
         Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(LONG_TTL) })
     }
 
-    async fn uncontended(&self, figures: &mut Figures) -> Result<()> {
+    async fn uncontended(&self, figures: &mut RowFigures) -> Result<()> {
         let mutexes: Vec<Lock> =
             (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
         let before = self.snapshot().await?;
@@ -135,7 +135,7 @@ impl<'a> Counter<'a> {
     }
 
     /// The commands between two snapshots, divided by `each`.
-    fn count(&self, figures: &mut Figures, row: String, between: [Snapshot; 2], each: u64) -> Result<()> {
+    fn count(&self, figures: &mut RowFigures, row: String, between: [Snapshot; 2], each: u64) -> Result<()> {
         let [before, after] = between;
         let asked = after.client - before.client;
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, Plan, RowFigures, RowSpec};
 use crate::{
     drivers::{
         Driver, DriverProcess, LONG_TTL,
@@ -69,7 +69,7 @@ impl HandOff {
         Ok(team)
     }
 
-    async fn measure(&self, bench: &Bench, waiters: usize, figures: &mut Figures) -> Result<()> {
+    async fn measure(&self, bench: &Bench, waiters: usize, figures: &mut RowFigures) -> Result<()> {
         let group = self.group(waiters);
         let [p50, event, rate, grants] = ["p50", "event", "rate", "grants"].map(|row| format!("{group}.{row}"));
         let mut team = self.team(bench, waiters).await?;
@@ -127,7 +127,7 @@ impl Measurement for HandOff {
         if self.under_load && writes.is_none() {
             return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
         }
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         for waiters in self.waiters.iter().copied() {
             if bench.plan.wants(&self.group(waiters)) {
                 self.measure(bench, waiters, &mut figures).await?;

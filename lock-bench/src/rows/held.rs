@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
     drivers::{
         Driver, DriverProcess,
@@ -51,7 +51,7 @@ impl Measurement for Held {
         let Some(server) = bench.store.server_pid() else {
             return Ok(Outcome::NotPossible("the store has no process of its own"));
         };
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         for locks in LOCKS {
             if bench.plan.wants(&group(locks)) {
                 keep(bench, server, locks, &mut figures).await?;
@@ -66,7 +66,7 @@ fn group(locks: usize) -> String {
 }
 
 /// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
-async fn keep(bench: &Bench, server: u32, locks: usize, figures: &mut Figures) -> Result<()> {
+async fn keep(bench: &Bench, server: u32, locks: usize, figures: &mut RowFigures) -> Result<()> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
     let mut holder = DriverProcess::own(&*bench.store, TTL).await?;

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{figures::Figures, plan::Plan, row_spec::RowSpec};
+use super::{plan::Plan, row_figures::RowFigures, row_spec::RowSpec};
 use crate::{
     drivers::Distlock,
     error::Result,
@@ -57,7 +57,7 @@ impl Bench {
 /// The result of a measurement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Measured(Figures),
+    Measured(RowFigures),
     /// The store does not have it, and why.
     NotPossible(&'static str),
 }

@@ -2,12 +2,12 @@
 
 mod catalog;
 mod commands;
-mod figures;
 mod handoff;
 mod held;
 mod measurement;
 mod pair;
 mod plan;
+mod row_figures;
 mod row_spec;
 mod run_command;
 mod takeover;
@@ -16,8 +16,8 @@ mod waiters;
 
 pub(crate) use self::{
     catalog::{all, specs},
-    figures::{Figure, Figures},
     measurement::{Bench, Measurement, Outcome},
     plan::Plan,
+    row_figures::{Figure, RowFigures},
     row_spec::{Bound, RowSpec},
 };

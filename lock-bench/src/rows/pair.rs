@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
     drivers::{Driver, Floor, PairsTaken, protocol::Pairs},
     error::Result,
@@ -56,7 +56,7 @@ impl Measurement for Pair {
         let mut ours = bench.ours()?;
         // Connects, and loads the scripts.
         slice(&mut ours, "bench:pair").await?;
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         for _ in bench.rounds(self.group) {
             for _ in 0..SLICES {
                 let mut bare = None;

@@ -13,7 +13,7 @@ use futures_util::future::try_join_all;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{error::Result, samples::Samples, store::StoreKind};
 
 pub(super) struct RunCommand;
@@ -53,7 +53,7 @@ impl Measurement for RunCommand {
         let (ours, floor) = (Distlock { program: program()?, url }, Flock::find().await?);
         // Creates the file.
         run(ours.command()).await?;
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         if bench.plan.wants(START) {
             starts(bench, &ours, &floor, &mut figures).await?;
         }
@@ -122,7 +122,7 @@ fn program() -> Result<PathBuf> {
 }
 
 /// From the start of a process to its end, in milliseconds.
-async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut Figures) -> Result<()> {
+async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut RowFigures) -> Result<()> {
     for _ in bench.rounds(START) {
         let (mut ours_took, mut floor_took) = (Samples::default(), Samples::default());
         for _ in 0..STARTS {
@@ -136,7 +136,7 @@ async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut Fig
 }
 
 /// From the first start to the last end, in seconds.
-async fn crowds(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut Figures) -> Result<()> {
+async fn crowds(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut RowFigures) -> Result<()> {
     let crowds = bench.plan.rounds().min(MAX_CROWDS);
     for round in 0..crowds {
         eprintln!("{PARALLEL}: crowd {} of {crowds}", round + 1);

@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
     counting_backend::CountingBackend,
     drivers::{
@@ -52,7 +52,7 @@ impl Measurement for Takeover {
         if bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
-        let (mut figures, mut max) = (Figures::default(), 0.0_f64);
+        let (mut figures, mut max) = (RowFigures::default(), 0.0_f64);
         for kill in 0..KILLS {
             eprintln!("takeover: kill {} of {KILLS}", kill + 1);
             // At different moments between two renewals, which are 667 ms apart.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figures, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, Plan, RowFigures, RowSpec};
 use crate::{
     drivers::{Driver, Floor, PairsTaken, protocol::Pairs},
     error::Result,
@@ -27,7 +27,7 @@ impl Measurement for Throughput {
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let (mut floor, mut ours) = (Floor::connect(&bench.store, None).await?, bench.ours()?);
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         for tasks in TASKS {
             if bench.plan.wants(&name(tasks)) {
                 measure(bench, &mut floor, &mut ours, tasks, &mut figures).await?;
@@ -46,7 +46,7 @@ async fn measure(
     floor: &mut Option<Floor>,
     ours: &mut dyn Driver,
     tasks: usize,
-    figures: &mut Figures,
+    figures: &mut RowFigures,
 ) -> Result<()> {
     let pairs = |name: &str, count| Pairs {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! [`Figures`]: what was measured for rows, and [`Figure`]: what is reported of it for one row.
+//! [`RowFigures`]: what was measured for rows, and [`Figure`]: what is reported of it for one row.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::samples::{Samples, median};
 
 /// What was measured, by the names of the rows.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct RowFigures {
     /// A value for each round, with its floor.
     rounds: BTreeMap<String, Vec<(f64, Option<f64>)>>,
     /// The latencies of all rounds together, and those of their floor.
@@ -24,7 +24,7 @@ pub(crate) struct Figure {
     pub(crate) spread: Option<(f64, f64)>,
 }
 
-impl Figures {
+impl RowFigures {
     /// A value of one round. The medians of all rounds are reported.
     pub(super) fn value(&mut self, row: impl Into<String>, ours: f64, floor: Option<f64>) {
         self.rounds.entry(row.into()).or_default().push((ours, floor));
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn figure(rounds: &[(f64, Option<f64>)]) -> Figure {
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         rounds.iter().for_each(|&(ours, floor)| figures.value("pair.p50", ours, floor));
         figures.find("pair.p50").unwrap()
     }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!((several.ratio, several.floor, several.value), (None, None, 2.0));
         assert_eq!(several.spread, Some((1.0, 3.0)));
         assert_eq!(figure(&[(3.0, None)]).spread, None);
-        assert!(Figures::default().find("pair.p50").is_none());
+        assert!(RowFigures::default().find("pair.p50").is_none());
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_p99_is_that_of_all_rounds_together_and_a_p50_the_median_of_theirs() {
         let all = |micros: u64| (0..100).map(|_| Duration::from_micros(micros)).collect::<Samples>();
-        let mut figures = Figures::default();
+        let mut figures = RowFigures::default();
         // Of 300 latencies, a hundred are long.
         for micros in [1, 1, 50] {
             figures.latencies("pair", &all(micros), Some(&all(2 * micros)));

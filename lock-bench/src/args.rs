@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::{
-    compare::{CompareArgs, DriverArgs},
+    compare::CompareArgs,
+    drivers::DriverArgs,
     error::Result,
     store::StoreKind,
 };
@@ -52,18 +53,7 @@ impl Args {
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Compare(CompareArgs),
-    /// Drives our locks, or a floor, for `compare`
+    /// Drives our locks, or a floor: handles requests from its standard input
     #[command(hide = true)]
     Driver(DriverArgs),
-    /// One of several processes of a measurement: handles commands from its standard input
-    #[command(hide = true)]
-    Worker(WorkerArgs),
-}
-
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct WorkerArgs {
-    #[arg(long, value_enum)]
-    pub(crate) store: StoreKind,
-    #[arg(long)]
-    pub(crate) address: String,
 }

@@ -30,40 +30,10 @@ pub(crate) struct CountingBackend {
 
 #[derive(Debug, Default)]
 struct Counters {
-    enters: AtomicU64,
-    admitted: AtomicU64,
-    waiting: AtomicU64,
-    renews: AtomicU64,
-    leaves: AtomicU64,
+    requests: AtomicU64,
+    entries: AtomicU64,
     /// Notified after each enter.
     answered: Notify,
-}
-
-/// How often each verb was called, and how often an enter was answered with the lock or with a place in the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CallCounts {
-    pub(crate) enters: u64,
-    pub(crate) admitted: u64,
-    pub(crate) waiting: u64,
-    pub(crate) renews: u64,
-    pub(crate) leaves: u64,
-}
-
-impl CallCounts {
-    /// Each is one request.
-    pub(crate) fn requests(self) -> u64 {
-        self.enters + self.renews + self.leaves
-    }
-
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            enters: self.enters - before.enters,
-            admitted: self.admitted - before.admitted,
-            waiting: self.waiting - before.waiting,
-            renews: self.renews - before.renews,
-            leaves: self.leaves - before.leaves,
-        }
-    }
 }
 
 impl CountingBackend {
@@ -76,25 +46,22 @@ impl CountingBackend {
         Locks::with(Arc::new(self.clone()), Keeper::shared(), Arc::new(SystemEntropy))
     }
 
-    pub(crate) fn counts(&self) -> CallCounts {
-        let Counters { enters, admitted, waiting, renews, leaves, .. } = &*self.counters;
-        let read = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
-        CallCounts {
-            enters: read(enters),
-            admitted: read(admitted),
-            waiting: read(waiting),
-            renews: read(renews),
-            leaves: read(leaves),
-        }
+    /// How often a verb was called. Each is one request.
+    pub(crate) fn requests(&self) -> u64 {
+        self.counters.requests.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many enters in all were answered with a place or the lock.
+    /// How many enters were answered with a place in the queue, or with the lock.
+    pub(crate) fn entries(&self) -> u64 {
+        self.counters.entries.load(Ordering::SeqCst)
+    }
+
+    /// Waits until there were so many entries in all.
     pub(crate) async fn wait_for_entries(&self, entries: u64) {
         loop {
             let mut answered = std::pin::pin!(self.counters.answered.notified());
             answered.as_mut().enable();
-            let counts = self.counts();
-            if counts.admitted + counts.waiting >= entries {
+            if self.entries() >= entries {
                 return;
             }
             answered.await;
@@ -109,12 +76,10 @@ fn count(counter: &AtomicU64) {
 #[async_trait]
 impl Backend for CountingBackend {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        count(&self.counters.enters);
+        count(&self.counters.requests);
         let standing = self.inner.enter(entry, step, wait).await;
-        match &standing {
-            Ok(Standing::Admitted { .. }) => count(&self.counters.admitted),
-            Ok(Standing::Waiting { .. }) => count(&self.counters.waiting),
-            _ => {}
+        if matches!(standing, Ok(Standing::Admitted { .. } | Standing::Waiting { .. })) {
+            count(&self.counters.entries);
         }
         // Only tasks of a benchmark have this variable.
         let waited = matches!(step, Step::Again(_)) || matches!(standing, Ok(Standing::Waiting { .. }));
@@ -124,12 +89,12 @@ impl Backend for CountingBackend {
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        count(&self.counters.renews);
+        count(&self.counters.requests);
         self.inner.renew(leases).await
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        count(&self.counters.leaves);
+        count(&self.counters.requests);
         self.inner.leave(entry, creates).await
     }
 

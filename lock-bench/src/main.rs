@@ -1,27 +1,22 @@
 //! Benchmarks of distlock. Each run starts a server, and measures our locks beside the floors of that server: what it does
 //! without locks.
 //!
-//! `rows` has a file for each group of rows, `store` one for each store, and `compare` compares distlock with other lock
-//! libraries. `README.md` says what each row means.
+//! `rows` has a file for each group of rows, `store` one for each store, `drivers` the programs that run what is measured, and
+//! `compare` compares distlock with other lock libraries. `README.md` says what each row means.
 #![allow(clippy::cast_precision_loss, reason = "figures have three digits")]
 
 mod args;
 mod compare;
-mod contenders;
 mod counting_backend;
+mod drivers;
 mod error;
-mod held_locks;
 mod line_process;
 mod report;
 mod rows;
 mod samples;
 mod store;
 mod timestamp;
-mod uncontended;
 mod usage;
-mod worker;
-mod worker_process;
-mod workers;
 
 use std::{fs::File, process::ExitCode, sync::Arc};
 
@@ -29,13 +24,10 @@ use clap::Parser;
 use tokio::runtime;
 
 use self::{
-    args::{Args, Subcommand, WorkerArgs},
-    counting_backend::CountingBackend,
+    args::{Args, Subcommand},
     error::Result,
     report::Report,
     rows::{Bench, Plan},
-    worker::Worker,
-    worker_process::serve,
 };
 
 fn main() -> ExitCode {
@@ -55,8 +47,7 @@ fn start(args: Args) -> Result<ExitCode> {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
         match args.subcommand.clone() {
-            Some(Subcommand::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
-            Some(Subcommand::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
+            Some(Subcommand::Driver(driver)) => drivers::drive(&driver).await.map(|()| ExitCode::SUCCESS),
             subcommand => tokio::select! {
                 code = measure(&args, subcommand.as_ref()) => code,
                 // Dropping the measurement ends the server.
@@ -84,7 +75,7 @@ async fn bench(args: &Args) -> Result<ExitCode> {
     let json = json.transpose()?;
     let store = store::start(kind).await?;
     println!("{}{}", store.description(), if args.quick { ", quick" } else { "" });
-    let bench = Bench::new(plan, store)?;
+    let bench = Bench { plan, store: Arc::from(store) };
     let mut report = Report::default();
     for measurement in measurements {
         report.add(&bench, measurement).await;
@@ -94,12 +85,6 @@ async fn bench(args: &Args) -> Result<ExitCode> {
         report.write_json(json)?;
     }
     Ok(report.exit_code(args.check))
-}
-
-async fn work(args: &WorkerArgs) -> Result<()> {
-    let store = store::connect(args.store, &args.address)?;
-    let backend = CountingBackend::new(store.backend()?);
-    serve(Worker::new(Arc::from(store), backend)).await
 }
 
 #[cfg(unix)]

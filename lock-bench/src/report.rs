@@ -25,8 +25,8 @@ struct ReportRow {
 
 /// A row as JSON. Other programs may rely on its fields.
 #[derive(Debug, Serialize)]
-struct JsonRow {
-    row: String,
+struct JsonRow<'a> {
+    row: &'a str,
     /// `None` if the row was not run.
     value: Option<f64>,
     unit: &'static str,
@@ -60,9 +60,7 @@ impl Report {
         }
         self.rows.extend(specs.into_iter().map(|spec| {
             let figure = match &outcome {
-                Ok(Outcome::Measured(figures)) => {
-                    figures.iter().find(|figure| figure.row == spec.name).cloned()
-                }
+                Ok(Outcome::Measured(figures)) => figures.find(&spec.name),
                 _ => None,
             };
             let figure = figure.ok_or_else(|| match &outcome {
@@ -77,7 +75,7 @@ impl Report {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn write_json(&self, mut file: impl Write) -> Result<()> {
-        let rows: Vec<JsonRow> = self.rows.iter().flat_map(ReportRow::json).collect();
+        let rows: Vec<JsonRow<'_>> = self.rows.iter().map(ReportRow::json).collect();
         serde_json::to_writer_pretty(&mut file, &rows)?;
         Ok(file.write_all(b"\n")?)
     }
@@ -123,41 +121,29 @@ impl ReportRow {
         })
     }
 
-    /// The row, and another one for the calls in scripts.
-    fn json(&self) -> Vec<JsonRow> {
-        let RowSpec { name, unit, .. } = &self.spec;
+    fn json(&self) -> JsonRow<'_> {
         let figure = self.figure.as_ref().ok();
         let bound = self.bound().map(|bound| match bound {
             Bound::RatioAtMost(bound) | Bound::RatioAtLeast(bound) | Bound::ValueAtMost(bound) => bound,
         });
-        let row = JsonRow {
-            row: name.clone(),
+        JsonRow {
+            row: &self.spec.name,
             value: figure.map(|figure| rounded(figure.value)),
-            unit,
+            unit: self.spec.unit,
             floor: figure.and_then(|figure| figure.floor).map(rounded),
             ratio: figure.and_then(|figure| figure.ratio).map(rounded),
             bound,
             ok: self.ok(),
-        };
-        let inside = figure.and_then(|figure| figure.inside).map(|inside| JsonRow {
-            row: format!("{name}.inside"),
-            value: Some(rounded(inside)),
-            unit: "calls in scripts",
-            floor: None,
-            ratio: None,
-            bound: None,
-            ok: Some(true),
-        });
-        std::iter::once(row).chain(inside).collect()
+        }
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 8] {
         let RowSpec { name, unit, .. } = &self.spec;
         let figure = match &self.figure {
             Ok(figure) => figure,
             Err(why) => {
-                let mut cells = [const { String::new() }; 9];
-                (cells[0], cells[2], cells[8]) = (name.clone(), (*unit).into(), format!("not run: {why}"));
+                let mut cells = [const { String::new() }; 8];
+                (cells[0], cells[2], cells[7]) = (name.clone(), (*unit).into(), format!("not run: {why}"));
                 return cells;
             }
         };
@@ -181,13 +167,12 @@ impl ReportRow {
             optional(figure.ratio),
             figure.spread.map_or_else(String::new, spread),
             bound,
-            optional(figure.inside),
             ok.into(),
         ]
     }
 }
 
-const HEAD: [&str; 9] = ["row", "value", "unit", "floor", "ratio", "spread", "bound", "in scripts", "ok"];
+const HEAD: [&str; 8] = ["row", "value", "unit", "floor", "ratio", "spread", "bound", "ok"];
 
 /// A Markdown table.
 impl fmt::Display for Report {
@@ -195,8 +180,8 @@ impl fmt::Display for Report {
         let mut lines = vec![HEAD.map(str::to_owned)];
         lines.extend(self.rows.iter().map(ReportRow::cells));
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 9] = std::array::from_fn(width);
-        let is_text = |column: usize| matches!(column, 0 | 2 | 6 | 8);
+        let widths: [usize; 8] = std::array::from_fn(width);
+        let is_text = |column: usize| matches!(column, 0 | 2 | 6 | 7);
         for (number, line) in lines.iter().enumerate() {
             for (column, cell) in line.iter().enumerate() {
                 let width = widths[column];
@@ -236,8 +221,7 @@ mod tests {
     fn row(bound: Option<Bound>, value: f64, floor: Option<f64>) -> ReportRow {
         let spec = RowSpec { name: "pair.p50".into(), unit: "us", bound };
         let ratio = floor.map(|floor| value / floor);
-        let figure = Figure { row: spec.name.clone(), value, floor, ratio, spread: None, inside: None };
-        ReportRow { spec, figure: Ok(figure) }
+        ReportRow { spec, figure: Ok(Figure { value, floor, ratio, spread: None }) }
     }
 
     fn not_run() -> ReportRow {

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use lock_core::{BootTime, Clock, SystemClock};
-use serde::{Deserialize, Serialize};
+use crate::drivers::now;
 
-/// Nanoseconds since the boot of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Nanoseconds of the clock of the drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timestamp(pub(crate) u64);
 
 impl Timestamp {
     pub(crate) fn now() -> Self {
-        SystemClock.now().into()
+        Self(now())
     }
 
     pub(crate) fn since(self, earlier: Self) -> Duration {
@@ -19,13 +18,7 @@ impl Timestamp {
     }
 
     pub(crate) fn plus(self, duration: Duration) -> Self {
-        (BootTime::new(Duration::from_nanos(self.0)) + duration).into()
-    }
-}
-
-impl From<BootTime> for Timestamp {
-    fn from(time: BootTime) -> Self {
         // 584 years fit.
-        Self(u64::try_from(time.since_start().as_nanos()).unwrap_or(u64::MAX))
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 }

@@ -4,11 +4,11 @@
 //! report says that the reason is not known.
 
 use super::{
-    args::FLOOR,
     format::digits,
     results::{Results, ScenarioResult, Spread},
     tables::{Better, TABLES},
 };
+use crate::drivers::FLOOR;
 
 /// The systems that are ahead of distlock in one scenario, for one reason.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::protocol::{Grant, Kind};
-
-/// The permits of a semaphore, in all languages.
-pub(crate) const PERMITS: usize = 8;
+use crate::drivers::{
+    PERMITS,
+    protocol::{Grant, Kind},
+};
 
 /// The tenures of all processes, in the order in which they began.
 #[derive(Debug)]

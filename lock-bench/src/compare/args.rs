@@ -1,13 +1,13 @@
-//! [`CompareArgs`] and [`DriverArgs`]: the command lines of `lock-bench compare`, and of the drivers that it starts.
+//! [`CompareArgs`]: the command line of `lock-bench compare`.
 
 use std::{
     env,
     ffi::OsString,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
-use crate::store::StoreKind;
+use crate::drivers::FLOOR;
 
 /// Compares distlock with other lock libraries
 #[derive(Clone, Debug, clap::Args)]
@@ -81,28 +81,6 @@ impl CompareArgs {
 fn target_folder(configured: Option<OsString>) -> PathBuf {
     let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
     configured.map_or_else(usual, PathBuf::from)
-}
-
-/// The name of the system that is the floor, and not a library.
-pub(crate) const FLOOR: &str = "floor";
-
-/// The command line of this binary as a driver.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct DriverArgs {
-    #[arg(long, value_enum)]
-    pub(crate) store: StoreKind,
-    #[arg(long)]
-    pub(crate) system: String,
-    #[arg(long)]
-    pub(crate) address: String,
-    #[arg(long)]
-    ttl_ms: u64,
-}
-
-impl DriverArgs {
-    pub(crate) fn ttl(&self) -> Duration {
-        Duration::from_millis(self.ttl_ms)
-    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use super::{
     ahead::ahead,
-    args::FLOOR,
     format::{digits, ratio, store_title},
     plot::{Series, XAxis, bars, escaped, lines},
     results::{Results, ScenarioResult},
     scenario::{SCENARIOS, Work},
     tables::{ABOUT, AHEAD, TABLES, Table},
 };
+use crate::drivers::FLOOR;
 
 /// The whole page.
 pub(crate) fn page(results: &Results) -> String {

@@ -1,9 +1,9 @@
 //! `lock-bench compare`: distlock and other lock libraries, measured in one run.
 //!
-//! A *system* is a lock library on a store, or the floor of the store. For each system the [`runner`] starts a *driver*: a small
-//! program in the language of the library, which handles one JSON object per line ([`protocol`]). In each *round* all systems of
-//! a store take a *turn*, one after the other, so that what slows the machine down affects all of them. A figure is compared
-//! with that of the floor in the same round.
+//! A *system* is a lock library on a store, or the floor of the store. For each system the [`runner`] starts a *driver*
+//! ([`drivers`](crate::drivers)): a small program in the language of the library. In each *round* all systems of a store take a
+//! *turn*, one after the other, so that what slows the machine down affects all of them. A figure is compared with that of the floor
+//! in the same round.
 //!
 //! Correctness is checked meanwhile. Drivers tell when each *tenure* (one time that a contender holds the lock) began and ended,
 //! on a clock that all processes share, and the [`analysis`] finds tenures that overlap. A system that cannot be installed, or
@@ -17,8 +17,6 @@
 //! | `store_run` | one store while it is measured, with the systems that take part |
 //! | `rounds`, `turn` | the scenarios that are run in rounds, and one turn of one system |
 //! | `one_shots` | the other scenarios: costs, takeover, many held locks |
-//! | `driver_process` | a driver that runs |
-//! | `own_driver` | this binary as the driver of our locks and of the floors |
 //! | `analysis` | what the tenures tell: hand-offs, fairness, overlaps |
 //! | `counting_proxy` | counts requests and bytes between a driver and the server |
 //! | `results` | the raw data of a report, as they are kept in JSON |
@@ -30,17 +28,11 @@ mod ahead;
 mod analysis;
 mod args;
 mod counting_proxy;
-#[path = "../../peers/rust/src/driver.rs"]
-mod driver;
-mod driver_process;
 mod format;
 mod html;
 mod markdown;
 mod one_shots;
-mod own_driver;
 mod plot;
-#[path = "../../peers/rust/src/protocol.rs"]
-mod protocol;
 mod results;
 mod rounds;
 mod runner;
@@ -50,9 +42,4 @@ mod systems;
 mod tables;
 mod turn;
 
-pub(crate) use self::{
-    args::{CompareArgs, DriverArgs},
-    driver::say,
-    own_driver::drive,
-    runner::compare,
-};
+pub(crate) use self::{args::CompareArgs, runner::compare};

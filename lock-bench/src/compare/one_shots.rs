@@ -8,16 +8,21 @@ use tokio::time::{sleep, timeout};
 use super::{
     args::CompareArgs,
     counting_proxy::{CountingProxy, Framing},
-    driver::now,
-    driver_process::DriverProcess,
-    protocol::{Kind, Pairs, Request, Response},
     results::{Figures, ScenarioResult},
     scenario::{Scenario, Schedule, Work},
     store_run::StoreRun,
     systems::SystemSpec,
     turn::{ContentionRules, contend},
 };
-use crate::{error::Result, store::Store, usage::Usage};
+use crate::{
+    drivers::{
+        DriverProcess, now,
+        protocol::{Kind, Pairs, Request, Response},
+    },
+    error::Result,
+    store::Store,
+    usage::Usage,
+};
 
 /// One row for each system that is asked for.
 pub(crate) async fn rows(run: &StoreRun<'_>, args: &CompareArgs, scenario: &Scenario) -> Vec<ScenarioResult> {

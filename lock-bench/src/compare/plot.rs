@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{args::FLOOR, format::digits};
+use super::format::digits;
+use crate::drivers::FLOOR;
 
 /// The points of one system.
 #[derive(Clone, Debug)]

@@ -5,11 +5,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    args::FLOOR,
     scenario::SCENARIOS,
     systems::{NOT_INSTALLED, STORES, SYSTEMS, SystemSpec},
 };
-use crate::{error::Result, samples::median};
+use crate::{drivers::FLOOR, error::Result, samples::median};
 
 /// All rows, and the descriptions of their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]

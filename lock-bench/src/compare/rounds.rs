@@ -5,8 +5,9 @@ use super::{
     results::{Figures, ScenarioResult},
     scenario::Scenario,
     store_run::StoreRun,
-    turn::{TurnResult, distribution},
+    turn::TurnResult,
 };
+use crate::samples::Samples;
 
 /// One row for each system that is asked for.
 pub(crate) async fn rows(
@@ -17,7 +18,7 @@ pub(crate) async fn rows(
     let (size, rounds) = (run.participants.len(), run.schedule.rounds);
     let mut rows: Vec<_> =
         run.participants.iter().map(|participant| participant.row(args, scenario)).collect();
-    let mut latencies: Vec<Vec<u64>> = vec![Vec::new(); size];
+    let mut latencies = vec![Samples::default(); size];
     for round in 0..=rounds {
         eprintln!("{}: {}, round {round} of {rounds}", run.store, scenario.name);
         let mut figures: Vec<Option<Figures>> = vec![None; size];
@@ -41,7 +42,7 @@ pub(crate) async fn rows(
     }
     for (row, latencies) in rows.iter_mut().zip(&latencies) {
         if let Some(row) = row {
-            row.distribution = distribution(latencies, &PERCENTS);
+            row.distribution = latencies.distribution(&PERCENTS);
         }
     }
     rows.into_iter().flatten().collect()
@@ -53,12 +54,12 @@ const PERCENTS: [f64; 13] = [0.0, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 
 fn take(
     turn: TurnResult,
     row: &mut ScenarioResult,
-    latencies: &mut Vec<u64>,
+    latencies: &mut Samples,
     counts: bool,
 ) -> Option<Figures> {
     turn.marks.into_iter().for_each(|mark| row.mark(mark));
     counts.then(|| {
-        latencies.extend(turn.latencies);
+        latencies.add(&turn.latencies);
         turn.figures
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::protocol::Kind;
+use crate::drivers::protocol::Kind;
 
 /// What is measured of each system, as one row of the report.
 #[derive(Clone, Copy, Debug)]

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use super::{
-    args::{CompareArgs, FLOOR},
-    driver_process::DriverProcess,
-    protocol::Kind,
+    args::CompareArgs,
     results::ScenarioResult,
     scenario::{Scenario, Schedule, Work},
     systems::{DriverCommands, SystemSpec, asked_for, store_kind},
     turn::{TurnResult, run_turn},
 };
 use crate::{
+    drivers::{DriverProcess, FLOOR, protocol::Kind},
     error::Result,
     store::{self, Store},
 };
@@ -50,7 +49,6 @@ impl<'a> StoreRun<'a> {
     ) -> Result<Self> {
         let server = store::start(store_kind(store)?).await?;
         let address = server.address().ok_or("other processes cannot reach this store")?;
-        let address = address.trim_start_matches("redis://").trim_end_matches('/').to_owned();
         let mut schedule = if args.full { Schedule::FULL } else { Schedule::SHORT };
         if let Some(rounds) = args.rounds {
             schedule.rounds = rounds as usize;

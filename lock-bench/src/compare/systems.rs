@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -10,8 +9,12 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::args::{CompareArgs, FLOOR};
-use crate::{error::Result, store::StoreKind};
+use super::args::CompareArgs;
+use crate::{
+    drivers::{FLOOR, arguments, own_program},
+    error::Result,
+    store::StoreKind,
+};
 
 /// A lock library on a store, or the floor of the store.
 #[derive(Clone, Copy, Debug)]
@@ -147,16 +150,14 @@ impl DriverCommands {
     /// Why there is no driver.
     pub(crate) fn command(&self, system: &SystemSpec, address: &str, ttl: Duration) -> Result<Vec<String>> {
         let mut command = if system.language == Language::Own {
-            let here = env::current_exe()?.to_str().ok_or("the path of this binary is no text")?.to_owned();
-            vec![here, "driver".to_owned(), "--store".to_owned(), system.store.to_owned()]
+            own_program(system.store)?
         } else {
             let wanted = system.language.build();
             let printed =
                 self.0.get(wanted).ok_or_else(|| format!("peers/setup says nothing of {wanted}"))?;
             printed.clone()?.split('\t').map(str::to_owned).collect()
         };
-        let ttl = ttl.as_millis().to_string();
-        command.extend(["--system", system.name, "--address", address, "--ttl-ms", &ttl].map(str::to_owned));
+        command.extend(arguments(system.name, address, ttl));
         Ok(command)
     }
 }

@@ -1,23 +1,26 @@
 //! [`run_turn`]: one turn of one system, and [`TurnResult`]: what was measured.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use super::{
     analysis::Analysis,
-    driver::now,
-    driver_process::DriverProcess,
-    protocol::{Contend, Grant, Kind, Pairs, Request, Response},
     results::Figures,
     scenario::{Schedule, Work},
 };
-use crate::error::Result;
+use crate::{
+    drivers::{
+        DriverProcess, PairsTaken, now,
+        protocol::{Contend, Grant, Kind, Pairs, Request, Response},
+    },
+    error::Result,
+    samples::Samples,
+};
 
 /// The figures of a turn, and what was wrong.
 #[derive(Debug, Default)]
 pub(crate) struct TurnResult {
     pub(crate) figures: Figures,
-    /// In nanoseconds.
-    pub(crate) latencies: Vec<u64>,
+    pub(crate) latencies: Samples,
     pub(crate) marks: Vec<String>,
 }
 
@@ -71,12 +74,8 @@ async fn pairs(
     let run_ms = u64::try_from(schedule.turn.as_millis())?;
     let request = Request::Pairs(Pairs { name: name.to_owned(), tasks, run_ms, count: 0 });
     let driver = team.first_mut().ok_or("no driver runs")?;
-    let Response::Pairs { count, ns, latencies } =
-        driver.ask(&request, schedule.turn + schedule.grace).await?
-    else {
-        return Err("its driver did not answer with pairs".into());
-    };
-    let per_s = count as f64 / Duration::from_nanos(ns.max(1)).as_secs_f64();
+    let response = driver.ask(&request, schedule.turn + schedule.grace).await?;
+    let PairsTaken { latencies, per_s } = PairsTaken::of(response)?;
     let mut figures = percentiles(&latencies);
     figures.insert("per_s".to_owned(), per_s);
     Ok(TurnResult { figures, latencies, marks: Vec::new() })
@@ -109,22 +108,22 @@ pub(crate) async fn contend(
             }))
             .await?;
     }
-    let (mut grants, mut passed, mut lost) = (Vec::new(), Vec::new(), 0);
+    let (mut grants, mut passed, mut lost) = (Vec::new(), Samples::default(), 0);
     for driver in team {
         match driver.response(start + schedule.turn + schedule.grace).await? {
             Response::Contended { grants: some, lost: of_them } => {
                 grants.extend(some);
                 lost += of_them;
             }
-            Response::Passed { latencies } => passed.extend(latencies),
+            Response::Passed { latencies, .. } => passed.0.extend(latencies),
             _ => return Err("its driver did not answer with tenures".into()),
         }
     }
-    if passed.is_empty() { Ok(lock_turn(&grants, rules, lost)) } else { Ok(message_turn(passed, schedule)) }
+    Ok(if passed.len() == 0 { lock_turn(&grants, rules, lost) } else { message_turn(passed, schedule) })
 }
 
 /// The figures of a floor: of its messages.
-fn message_turn(latencies: Vec<u64>, schedule: &Schedule) -> TurnResult {
+fn message_turn(latencies: Samples, schedule: &Schedule) -> TurnResult {
     let mut figures = percentiles(&latencies);
     figures.insert("per_s".to_owned(), latencies.len() as f64 / schedule.turn.as_secs_f64());
     figures.insert("tenures".to_owned(), latencies.len() as f64);
@@ -134,8 +133,7 @@ fn message_turn(latencies: Vec<u64>, schedule: &Schedule) -> TurnResult {
 /// The figures of a lock.
 fn lock_turn(grants: &[Grant], rules: ContentionRules, lost: u64) -> TurnResult {
     let analysis = Analysis::new(grants, rules.contenders);
-    let hand_offs = analysis.hand_offs().into_iter().filter_map(|one| u64::try_from(one.as_nanos()).ok());
-    let latencies: Vec<u64> = if rules.kind == Kind::Mutex { hand_offs.collect() } else { Vec::new() };
+    let latencies: Samples = analysis.hand_offs().into_iter().filter(|_| rules.kind == Kind::Mutex).collect();
     let mut figures = percentiles(&latencies);
     let fairness = analysis.fairness();
     let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
@@ -157,26 +155,9 @@ fn lock_turn(grants: &[Grant], rules: ContentionRules, lost: u64) -> TurnResult 
     TurnResult { figures, latencies, marks }
 }
 
-fn percentiles(latencies: &[u64]) -> Figures {
-    let at = distribution(latencies, &[50.0, 99.0]);
-    at.into_iter()
-        .zip(["p50_us", "p99_us"])
-        .map(|((_, value), name)| (name.to_owned(), value))
-        .collect::<BTreeMap<_, _>>()
-}
-
-/// For each percent, the latency in microseconds that so many percent do not exceed. Empty without latencies.
-pub(crate) fn distribution(latencies: &[u64], percents: &[f64]) -> Vec<(f64, f64)> {
-    let mut sorted = latencies.to_vec();
-    sorted.sort_unstable();
-    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
-    let at = |percent: f64| {
-        let place = (percent / 100.0 * last as f64).round();
-        #[allow(clippy::cast_sign_loss, reason = "percents are not negative")]
-        let value = sorted[(place as usize).min(last)];
-        (percent, value as f64 / 1000.0)
-    };
-    percents.iter().copied().map(at).collect()
+fn percentiles(latencies: &Samples) -> Figures {
+    let at = latencies.distribution(&[50.0, 99.0]);
+    at.into_iter().zip(["p50_us", "p99_us"]).map(|((_, value), name)| (name.to_owned(), value)).collect()
 }
 
 #[cfg(test)]
@@ -188,16 +169,9 @@ mod tests {
         let rules = ContentionRules { kind: Kind::Mutex, contenders: 2, hold: HOLD };
         let clean = [Grant(0, 0, 10, 1_000, 0), Grant(1, 5, 1_500, 2_000, 0)];
         let turn = lock_turn(&clean, rules, 0);
-        assert_eq!((turn.latencies.as_slice(), turn.marks.len()), ([500].as_slice(), 0));
+        assert_eq!((turn.latencies.0.as_slice(), turn.marks.len()), ([500].as_slice(), 0));
         let overlapping = [Grant(0, 0, 10, 1_000, 0), Grant(1, 5, 999, 2_000, 0)];
         assert!(lock_turn(&overlapping, rules, 0).marks[0].starts_with("OVERLAP"));
         assert!(lock_turn(&clean, rules, 1).marks[0].starts_with("LOST"));
-    }
-
-    #[test]
-    fn a_distribution_is_in_microseconds_and_empty_without_latencies() {
-        let latencies: Vec<u64> = (0..=100).map(|i| i * 1000).collect();
-        assert_eq!(distribution(&latencies, &[0.0, 50.0, 100.0]), [(0.0, 0.0), (50.0, 50.0), (100.0, 100.0)]);
-        assert!(distribution(&[], &[50.0]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! [`all`]: the measurements that there are.
 
 use super::{
-    commands, figure::RowSpec, handoff, held, measurement::Measurement, pair, rival, run_command, takeover,
+    commands, handoff, held, measurement::Measurement, pair, row_spec::RowSpec, run_command, takeover,
     throughput, waiters,
 };
 use crate::store::StoreKind;
@@ -9,9 +9,9 @@ use crate::store::StoreKind;
 /// All measurements, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
     vec![
-        Box::new(pair::Pair),
-        Box::new(rival::RivalPair::BUILT_IN),
-        Box::new(rival::RivalPair::CURATOR),
+        Box::new(pair::Pair::RAW),
+        Box::new(pair::Pair::BUILT_IN),
+        Box::new(pair::Pair::CURATOR),
         Box::new(throughput::Throughput),
         Box::new(handoff::HandOff::IN_PROCESS),
         Box::new(handoff::HandOff::BETWEEN_PROCESSES),

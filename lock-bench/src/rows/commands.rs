@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use lock_core::{AcquireOptions, DistributedLock, Guard, Lock, Locks};
 use tokio::task::JoinSet;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
-    contenders::TTL,
-    counting_backend::{CallCounts, CountingBackend},
+    counting_backend::CountingBackend,
+    drivers::LONG_TTL,
     error::Result,
     store::{CommandCounts, StoreKind},
 };
@@ -22,22 +22,24 @@ const LOCKS: u64 = 200;
 #[async_trait]
 impl Measurement for Commands {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
-        let row = |name: String| RowSpec::new(name, "commands");
-        let bounded = |name: String| row(name).bound(Bound::ValueAtMost(1.0));
-        // On etcd a waiter looks again from time to time, so that more commands are sent the longer it waits.
-        let shared = |name: String| if store.is_etcd() { row(name) } else { bounded(name) };
-        let mut rows = vec![bounded("commands.acquire".to_owned()), bounded("commands.release".to_owned())];
-        for waiters in WAITERS {
-            rows.extend([
-                shared(format!("commands.handoff.{waiters}")),
-                shared(format!("commands.join.{waiters}")),
-            ]);
+        // A script calls commands; on etcd, requests on the stream of watches are counted apart.
+        let is_counted_inside = store == StoreKind::Redis || store.is_etcd();
+        let rows = |name: String, is_bounded: bool| {
+            let sent = RowSpec::new(&name, "commands");
+            let sent = if is_bounded { sent.bound(Bound::ValueAtMost(1.0)) } else { sent };
+            let inside = is_counted_inside.then(|| RowSpec::new(format!("{name}.inside"), "calls in scripts"));
+            std::iter::once(sent).chain(inside)
+        };
+        let mut all: Vec<RowSpec> = Vec::new();
+        for verb in ["acquire", "release"] {
+            all.extend(rows(format!("commands.{verb}"), true));
         }
-        rows
-    }
-
-    fn is_quick(&self) -> bool {
-        true
+        for waiters in WAITERS {
+            // On etcd a waiter looks again from time to time, so that more commands are sent the longer it waits.
+            all.extend(rows(format!("commands.handoff.{waiters}"), !store.is_etcd()));
+            all.extend(rows(format!("commands.join.{waiters}"), !store.is_etcd()));
+        }
+        all
     }
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
@@ -50,17 +52,15 @@ impl Measurement for Commands {
         eprintln!("commands: {LOCKS} locks that nobody else wants");
         // The first use of a script is two commands: one with its digest, one with its text.
         counter.hand_over(1).await?;
-        let mut figures = counter.uncontended().await?;
+        let mut figures = RowFigures::default();
+        counter.uncontended(&mut figures).await?;
         for waiters in WAITERS {
-            if bench.plan.wants(&format!("commands.handoff.{waiters}"))
-                || bench.plan.wants(&format!("commands.join.{waiters}"))
-            {
+            let [handoff, join] = ["handoff", "join"].map(|row| format!("commands.{row}.{waiters}"));
+            if bench.plan.wants(&handoff) || bench.plan.wants(&join) {
                 eprintln!("commands: {waiters} waiters");
                 let [before, queued, handed_over] = counter.hand_over(waiters).await?;
-                figures.extend([
-                    counter.figure(format!("commands.handoff.{waiters}"), queued, handed_over, waiters)?,
-                    counter.figure(format!("commands.join.{waiters}"), before, queued, waiters)?,
-                ]);
+                counter.count(&mut figures, handoff, [queued, handed_over], waiters)?;
+                counter.count(&mut figures, join, [before, queued], waiters)?;
             }
         }
         Ok(Outcome::Measured(figures))
@@ -78,7 +78,7 @@ struct Counter<'a> {
 /// What both sides had counted at one moment.
 #[derive(Clone, Copy)]
 struct Snapshot {
-    client: CallCounts,
+    client: u64,
     server: Option<CommandCounts>,
 }
 
@@ -86,10 +86,10 @@ impl<'a> Counter<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
         let backend = CountingBackend::new(bench.store.backend()?);
         let locks = backend.locks();
-        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(TTL) })
+        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(LONG_TTL) })
     }
 
-    async fn uncontended(&self) -> Result<Vec<Figure>> {
+    async fn uncontended(&self, figures: &mut RowFigures) -> Result<()> {
         let mutexes: Vec<Lock> =
             (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
         let before = self.snapshot().await?;
@@ -102,10 +102,8 @@ impl<'a> Counter<'a> {
             guard.release().await?;
         }
         let after = self.snapshot().await?;
-        Ok(vec![
-            self.figure("commands.acquire".into(), before, between, LOCKS)?,
-            self.figure("commands.release".into(), between, after, LOCKS)?,
-        ])
+        self.count(figures, "commands.acquire".to_owned(), [before, between], LOCKS)?;
+        self.count(figures, "commands.release".to_owned(), [between, after], LOCKS)
     }
 
     /// Waiters join the queue one after the other; then each gets the lock once. No waiter comes back, so that the commands
@@ -113,12 +111,11 @@ impl<'a> Counter<'a> {
     async fn hand_over(&self, waiters: u64) -> Result<[Snapshot; 3]> {
         let mutex = self.locks.mutex(format!("bench:count:queue:{waiters}"))?;
         let holder = mutex.acquire_with(&self.options).await?;
-        let before = self.snapshot().await?;
+        let (before, others) = (self.snapshot().await?, self.backend.entries());
         let mut queue = JoinSet::new();
         for place in 1..=waiters {
             let (mutex, options, is_last) = (mutex.clone(), self.options.clone(), place == waiters);
             queue.spawn(async move { wait_in_queue(&mutex, &options, is_last).await });
-            let others = before.client.waiting + before.client.admitted;
             self.backend.wait_for_entries(others + place).await;
         }
         let queued = self.snapshot().await?;
@@ -134,12 +131,13 @@ impl<'a> Counter<'a> {
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.command_counts().await? })
+        Ok(Snapshot { client: self.backend.requests(), server: self.bench.store.command_counts().await? })
     }
 
     /// The commands between two snapshots, divided by `each`.
-    fn figure(&self, row: String, before: Snapshot, after: Snapshot, each: u64) -> Result<Figure> {
-        let asked = after.client.since(before.client).requests();
+    fn count(&self, figures: &mut RowFigures, row: String, between: [Snapshot; 2], each: u64) -> Result<()> {
+        let [before, after] = between;
+        let asked = after.client - before.client;
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
         let sent = match counted {
             // On etcd a verb may be several requests, which only the server counts.
@@ -151,9 +149,11 @@ impl<'a> Counter<'a> {
             }
             _ => asked,
         };
-        let mut figure = Figure::plain(row, sent as f64 / each as f64);
-        figure.inside = counted.map(|counted| counted.inside as f64 / each as f64);
-        Ok(figure)
+        if let Some(counted) = counted {
+            figures.value(format!("{row}.inside"), counted.inside as f64 / each as f64, None);
+        }
+        figures.value(row, sent as f64 / each as f64, None);
+        Ok(())
     }
 }
 

@@ -2,20 +2,21 @@
 //! `PUBLISH` to the receipt, and on etcd to the answer to the read that has to follow; and hand-offs per second, against messages
 //! that are sent on at once.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, Plan, RowFigures, RowSpec};
 use crate::{
-    contenders::Grant,
-    counting_backend::CountingBackend,
+    drivers::{
+        Driver, DriverProcess, LONG_TTL,
+        protocol::{Request, Response, Tenure},
+    },
     error::Result,
-    samples::{Rounds, Samples},
-    store::{ForwardingRound, MessageLatency, StoreKind},
+    samples::Samples,
+    store::StoreKind,
     timestamp::Timestamp,
-    worker::{Command, Reply},
-    workers::Workers,
 };
 
 pub(super) struct HandOff {
@@ -55,53 +56,51 @@ impl HandOff {
         })
     }
 
-    async fn measure(&self, bench: &Bench, waiters: usize) -> Result<Vec<Figure>> {
-        let group = self.group(waiters);
-        let mut workers = match self.processes {
-            None => {
-                Workers::in_process(Arc::clone(&bench.store), CountingBackend::new(bench.store.backend()?))
+    async fn team(&self, bench: &Bench, waiters: usize) -> Result<Team> {
+        let mut team = Team(Vec::new());
+        match self.processes {
+            None => team.0.push(Box::new(bench.ours()?)),
+            Some(processes) => {
+                for _ in 0..processes.min(waiters + 1) {
+                    team.0.push(Box::new(DriverProcess::own(&*bench.store, LONG_TTL).await?));
+                }
             }
-            Some(processes) => Workers::start(&*bench.store, processes.min(waiters + 1))?,
-        };
-        set_up(&mut workers, &group, waiters).await?;
-        // Connects, and makes scripts known.
-        floor_and_ours(&mut workers, true, HOLD, Plan::ROUND / 2).await?;
+        }
+        Ok(team)
+    }
 
-        let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
-        let mut event = Rounds::default();
-        let (mut latencies, mut floors) = (Samples::new(), Samples::new());
+    async fn measure(&self, bench: &Bench, waiters: usize, figures: &mut RowFigures) -> Result<()> {
+        let group = self.group(waiters);
+        let [p50, event, rate, grants] = ["p50", "event", "rate", "grants"].map(|row| format!("{group}.{row}"));
+        let mut team = self.team(bench, waiters).await?;
+        team.set_up(&group, waiters).await?;
+        // Connects, and makes scripts known.
+        team.floor_and_ours(true, HOLD, Plan::ROUND / 2).await?;
+
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
-            let (floor, grants) = floor_and_ours(&mut workers, floor_first, HOLD, Plan::ROUND).await?;
-            let ours = handed_over(&grants)?;
+            let (floor, tenures) = team.floor_and_ours(floor_first, HOLD, Plan::ROUND).await?;
+            let ours = handed_over(&tenures)?;
             // On a busy machine a round may end before the first hand-off.
             if ours.len() > 0 {
-                let median = |floor: &Samples| (floor.len() > 0).then(|| floor.percentile(50.0));
-                p50.push(ours.percentile(50.0), median(&floor.certain));
-                event.push(ours.percentile(50.0), median(&floor.received));
-                latencies.add(&ours);
-                floors.add(&floor.certain);
+                figures.latencies(&group, &ours, Some(&floor.certain));
+                let received = (floor.received.len() > 0).then(|| floor.received.percentile(50.0));
+                figures.value(&event, ours.percentile(50.0), received);
             }
-            let (floor, grants) =
-                floor_and_ours(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
-            if let Some((hand_offs, granted)) = per_second(&grants)? {
+            let (floor, tenures) =
+                team.floor_and_ours(floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
+            if let Some((hand_offs, granted)) = per_second(&tenures)? {
                 let messages = floor.certain.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
-                let messages = (floor.certain.len() > 0).then_some(messages);
-                rate.push(hand_offs, messages);
-                all.push(granted, messages);
+                let messages = Some(messages).filter(|messages| *messages > 0.0);
+                figures.value(&rate, hand_offs, messages);
+                figures.value(&grants, granted, messages);
             }
         }
-        if p50.is_empty() || rate.is_empty() {
+        if figures.find(&p50).is_none() || figures.find(&rate).is_none() {
             return Err(format!("{group}: nothing was handed over").into());
         }
-        workers.tell_all(|_| Command::Finish).await?;
-        Ok(vec![
-            Figure::over(format!("{group}.p50"), &p50),
-            Figure::over(format!("{group}.event"), &event),
-            Figure::p99(format!("{group}.p99"), &latencies, &floors),
-            Figure::over(format!("{group}.rate"), &rate),
-            Figure::over(format!("{group}.grants"), &all),
-        ])
+        team.ask_all(|_| Request::Disband {}).await?;
+        Ok(())
     }
 }
 
@@ -120,10 +119,6 @@ impl Measurement for HandOff {
         self.waiters.iter().flat_map(rows).collect()
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         if self.processes.is_some() && bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
@@ -132,103 +127,111 @@ impl Measurement for HandOff {
         if self.under_load && writes.is_none() {
             return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
         }
-        let mut figures = Vec::new();
+        let mut figures = RowFigures::default();
         for waiters in self.waiters.iter().copied() {
             if bench.plan.wants(&self.group(waiters)) {
-                figures.extend(self.measure(bench, waiters).await?);
+                self.measure(bench, waiters, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))
     }
 }
 
-/// A holder and so many waiters, whose places in the queue alternate between the processes; and a chain of messages
-/// through the same processes.
-async fn set_up(workers: &mut Workers, group: &str, waiters: usize) -> Result<()> {
-    let size = workers.len();
-    let channel = |i: usize| format!("bench:{group}:{}", i % size);
-    workers.tell_all(|i| Command::Listen { from: channel(i), to: channel(i + 1) }).await?;
-    workers.tell_all(|_| Command::Contend { name: format!("bench:{group}") }).await?;
-    for contender in 0..=waiters {
-        workers.tell(contender, Command::Join).await?;
-    }
-    Ok(())
-}
+/// The drivers of all processes.
+struct Team(Vec<Box<dyn Driver>>);
 
 /// How long the messages of one round took.
-struct Floor {
+#[derive(Default)]
+struct Messages {
     /// Until their receivers knew all that a waiter has to know.
     certain: Samples,
     /// Until they were received.
     received: Samples,
 }
 
-/// Measures the floor and our locks, alternately one or the other first.
-async fn floor_and_ours(
-    workers: &mut Workers,
-    floor_first: bool,
-    hold: Duration,
-    length: Duration,
-) -> Result<(Floor, Vec<Grant>)> {
-    if floor_first {
-        let floor = forward(workers, hold, length).await?;
-        Ok((floor, contend(workers, hold, length).await?))
-    } else {
-        let ours = contend(workers, hold, length).await?;
-        Ok((forward(workers, hold, length).await?, ours))
+impl Team {
+    /// A holder and so many waiters, whose places in the queue alternate between the processes; and a chain of messages
+    /// through the same processes.
+    async fn set_up(&mut self, group: &str, waiters: usize) -> Result<()> {
+        let size = self.0.len();
+        let channel = |i: usize| format!("bench:{group}:{}", i % size);
+        self.ask_all(|i| Request::Listen { from: channel(i), to: channel(i + 1) }).await?;
+        for contender in 0..=waiters {
+            self.0[contender % size].handle(Request::Join { name: format!("bench:{group}") }).await?;
+        }
+        Ok(())
     }
-}
 
-async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Floor> {
-    let until = Timestamp::now().plus(length);
-    let replies =
-        workers.tell_all(|i| Command::Forward(ForwardingRound { first: i == 0, hold, until })).await?;
-    let latencies = replies.into_iter().map(|reply| match reply {
-        Reply::Latencies(latencies) => Ok(latencies),
-        other => Err(format!("a chain of messages was answered by {other:?}").into()),
-    });
-    let latencies: Vec<MessageLatency> =
-        latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    Ok(Floor {
-        certain: latencies.iter().map(|latency| latency.certain).collect(),
-        received: latencies.iter().map(|latency| latency.received).collect(),
-    })
-}
-
-/// All grants of all processes, in the order of the queue.
-async fn contend(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Vec<Grant>> {
-    let mut grants = Vec::new();
-    for reply in workers.tell_all(|_| Command::Run { hold, length }).await? {
-        match reply {
-            Reply::Grants(some) => grants.extend(some),
-            other => return Err(format!("contenders were answered by {other:?}").into()),
+    /// Measures the floor and our locks, alternately one or the other first.
+    async fn floor_and_ours(
+        &mut self,
+        floor_first: bool,
+        hold: Duration,
+        length: Duration,
+    ) -> Result<(Messages, Vec<Tenure>)> {
+        if floor_first {
+            let floor = self.pass_on(hold, length).await?;
+            Ok((floor, self.take_turns(hold, length).await?))
+        } else {
+            let ours = self.take_turns(hold, length).await?;
+            Ok((self.pass_on(hold, length).await?, ours))
         }
     }
-    grants.sort_by_key(|grant| grant.token);
-    Ok(grants)
+
+    async fn pass_on(&mut self, hold: Duration, length: Duration) -> Result<Messages> {
+        let (hold_us, Timestamp(until_ns)) = (hold.as_micros() as u64, Timestamp::now().plus(length));
+        let mut messages = Messages::default();
+        for response in self.ask_all(|i| Request::PassOn { first: i == 0, hold_us, until_ns }).await? {
+            let Response::Passed { latencies, received } = response else {
+                return Err("a driver does not tell how long its messages took".into());
+            };
+            messages.certain.0.extend(latencies);
+            messages.received.0.extend(received);
+        }
+        Ok(messages)
+    }
+
+    /// All tenures of all processes, in the order of the queue.
+    async fn take_turns(&mut self, hold: Duration, length: Duration) -> Result<Vec<Tenure>> {
+        let (hold_us, run_ms) = (hold.as_micros() as u64, length.as_millis() as u64);
+        let mut tenures = Vec::new();
+        for response in self.ask_all(|_| Request::TakeTurns { hold_us, run_ms }).await? {
+            let Response::Tenures(some) = response else {
+                return Err("a driver does not tell when its contenders had the lock".into());
+            };
+            tenures.extend(some);
+        }
+        tenures.sort_by_key(|tenure| tenure.token);
+        Ok(tenures)
+    }
+
+    /// Sends each a request of its own, all at once.
+    async fn ask_all(&mut self, request: impl Fn(usize) -> Request) -> Result<Vec<Response>> {
+        try_join_all(self.0.iter_mut().enumerate().map(|(i, driver)| driver.handle(request(i)))).await
+    }
 }
 
 /// The latencies of hand-offs. A grant of a lock that was free is not a hand-off: its holder came late.
-fn handed_over(grants: &[Grant]) -> Result<Samples> {
-    let mut samples = Samples::new();
-    for pair in grants.windows(2) {
+fn handed_over(tenures: &[Tenure]) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for pair in tenures.windows(2) {
         let [before, after] = pair else { continue };
-        if after.granted < before.released {
+        if after.granted_ns < before.released_ns {
             return Err(format!("tokens {} and {} held at once", before.token, after.token).into());
         }
         if after.handed {
-            samples.record(after.granted.since(before.released));
+            samples.0.push(after.granted_ns - before.released_ns);
         }
     }
     Ok(samples)
 }
 
 /// Hand-offs per second, and grants per second, which include grants of a lock that was free. `None` without a hand-off.
-fn per_second(grants: &[Grant]) -> Result<Option<(f64, f64)>> {
-    let handed = handed_over(grants)?.len();
-    let (Some(first), Some(last)) = (grants.first(), grants.last()) else { return Ok(None) };
-    let time = last.granted.since(first.released).as_secs_f64();
-    let granted = (grants.len() - 1) as f64;
+fn per_second(tenures: &[Tenure]) -> Result<Option<(f64, f64)>> {
+    let handed = handed_over(tenures)?.len();
+    let (Some(first), Some(last)) = (tenures.first(), tenures.last()) else { return Ok(None) };
+    let time = Timestamp(last.granted_ns).since(Timestamp(first.released_ns)).as_secs_f64();
+    let granted = (tenures.len() - 1) as f64;
     Ok((handed > 0).then(|| (handed as f64 / time, granted / time)))
 }
 
@@ -236,13 +239,13 @@ fn per_second(grants: &[Grant]) -> Result<Option<(f64, f64)>> {
 mod tests {
     use super::*;
 
-    fn grant(token: u64, granted: u64, released: u64) -> Grant {
-        Grant { token, handed: true, granted: Timestamp(granted), released: Timestamp(released) }
+    fn tenure(token: u64, granted_ns: u64, released_ns: u64) -> Tenure {
+        Tenure { token, handed: true, granted_ns, released_ns }
     }
 
     #[test]
     fn a_hand_off_lasts_from_the_release_to_the_next_grant() {
-        let samples = handed_over(&[grant(1, 0, 1_000), grant(2, 51_000, 60_000), grant(3, 110_000, 0)]);
+        let samples = handed_over(&[tenure(1, 0, 1_000), tenure(2, 51_000, 60_000), tenure(3, 110_000, 0)]);
         let samples = samples.unwrap();
         assert_eq!(samples.len(), 2);
         assert!((samples.percentile(50.0) - 50.0).abs() < 0.1);
@@ -250,20 +253,20 @@ mod tests {
 
     #[test]
     fn a_lock_that_was_found_free_is_no_hand_off() {
-        let found_free = Grant { handed: false, ..grant(2, 51_000, 60_000) };
-        assert_eq!(handed_over(&[grant(1, 0, 1_000), found_free]).unwrap().len(), 0);
+        let found_free = Tenure { handed: false, ..tenure(2, 51_000, 60_000) };
+        assert_eq!(handed_over(&[tenure(1, 0, 1_000), found_free]).unwrap().len(), 0);
     }
 
     #[test]
     fn all_grants_are_counted_beside_those_that_were_handed_over() {
-        let free = Grant { handed: false, ..grant(2, 200_000_000, 500_000_000) };
-        let rates = per_second(&[grant(1, 0, 0), free, grant(3, 1_000_000_000, 0)]).unwrap();
+        let free = Tenure { handed: false, ..tenure(2, 200_000_000, 500_000_000) };
+        let rates = per_second(&[tenure(1, 0, 0), free, tenure(3, 1_000_000_000, 0)]).unwrap();
         assert_eq!(rates, Some((1.0, 2.0)));
     }
 
     #[test]
     fn two_holders_at_once_are_not_taken_for_a_quick_hand_off() {
-        let error = handed_over(&[grant(1, 0, 1_000), grant(2, 999, 2_000)]).unwrap_err();
+        let error = handed_over(&[tenure(1, 0, 1_000), tenure(2, 999, 2_000)]).unwrap_err();
         assert_eq!(error.to_string(), "tokens 1 and 2 held at once");
     }
 }

@@ -5,18 +5,20 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
+    drivers::{
+        Driver, DriverProcess,
+        protocol::{Request, Response},
+    },
     error::Result,
     store::StoreKind,
     usage::Usage,
-    worker::{Command, Reply},
-    worker_process::WorkerProcess,
 };
 
 pub(super) struct Held;
 
-const LOCKS: [u64; 2] = [10_000, 100_000];
+const LOCKS: [usize; 2] = [10_000, 100_000];
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -49,52 +51,57 @@ impl Measurement for Held {
         let Some(server) = bench.store.server_pid() else {
             return Ok(Outcome::NotPossible("the store has no process of its own"));
         };
-        let mut figures = Vec::new();
+        let mut figures = RowFigures::default();
         for locks in LOCKS {
             if bench.plan.wants(&group(locks)) {
-                figures.extend(keep(bench, server, locks).await?);
+                keep(bench, server, locks, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))
     }
 }
 
-fn group(locks: u64) -> String {
+fn group(locks: usize) -> String {
     format!("held.{locks}")
 }
 
 /// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
-async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
+async fn keep(bench: &Bench, server: u32, locks: usize, figures: &mut RowFigures) -> Result<()> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
-    let mut holder = WorkerProcess::start(&*bench.store)?;
+    let mut holder = DriverProcess::own(&*bench.store, TTL).await?;
+    let keep = |count| Request::Keep { name: "bench:held".to_owned(), count };
     // Connects, and starts the threads that all locks share.
-    holder.ask(&Command::Keep { locks: 64, ttl: TTL }).await?;
-    holder.ask(&Command::GiveBack).await?;
-    let empty = Usage::of(holder.pid()?)?;
+    holder.handle(keep(64)).await?;
+    holder.handle(Request::GiveBack {}).await?;
+    let empty = used(&holder)?;
 
-    holder.ask(&Command::Keep { locks, ttl: TTL }).await?;
+    holder.handle(keep(locks)).await?;
     let started = Instant::now();
-    let before = (Usage::of(holder.pid()?)?, Usage::of(server)?);
+    let before = (used(&holder)?, Usage::of(server)?);
     let mut most = before.0.memory;
     while started.elapsed() < PERIOD {
         sleep(Duration::from_millis(100)).await;
-        most = most.max(Usage::of(holder.pid()?)?.memory);
+        most = most.max(used(&holder)?.memory);
     }
     let elapsed = started.elapsed();
-    let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
-    let Reply::GivenBack { lost } = holder.ask(&Command::GiveBack).await? else {
-        return Err("a worker does not tell how many locks it lost".into());
+    let after = (used(&holder)?, Usage::of(server)?);
+    let Response::Done { lost } = holder.handle(Request::GiveBack {}).await? else {
+        return Err("a driver does not tell how many locks it lost".into());
     };
 
     let percent = |before: Usage, after: Usage| {
         100.0 * (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / elapsed.as_secs_f64()
     };
     let memory = most.saturating_sub(empty.memory) as f64 / locks as f64;
-    Ok(vec![
-        Figure::plain(format!("{group}.client"), percent(before.0, after.0)),
-        Figure::plain(format!("{group}.memory"), memory),
-        Figure::plain(format!("{group}.lost"), lost as f64),
-        Figure::plain(format!("{group}.server"), percent(before.1, after.1)),
-    ])
+    let mut put = |row: &str, value: f64| figures.value(format!("{group}.{row}"), value, None);
+    put("client", percent(before.0, after.0));
+    put("memory", memory);
+    put("lost", lost as f64);
+    put("server", percent(before.1, after.1));
+    Ok(())
+}
+
+fn used(holder: &DriverProcess) -> Result<Usage> {
+    Usage::of(holder.pid().ok_or("a holder ended")?)
 }

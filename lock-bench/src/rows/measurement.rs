@@ -6,13 +6,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{Keeper, Locks, SystemEntropy};
 
-use super::{
-    figure::{Figure, RowSpec},
-    plan::Plan,
-};
+use super::{plan::Plan, row_figures::RowFigures, row_spec::RowSpec};
 use crate::{
+    drivers::Distlock,
     error::Result,
     store::{Store, StoreKind},
 };
@@ -23,25 +20,25 @@ pub(crate) trait Measurement: Send + Sync {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec>;
 
     /// Whether it is run with `--quick`.
-    fn is_quick(&self) -> bool;
+    fn is_quick(&self) -> bool {
+        true
+    }
 
     /// Measures at least the rows that are asked for.
     async fn run(&self, bench: &Bench) -> Result<Outcome>;
 }
 
-/// The plan, the store and the locks of a run.
+/// The plan and the store of a run.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) plan: Plan,
     pub(crate) store: Arc<dyn Store>,
-    /// On a backend that counts nothing.
-    pub(crate) locks: Locks,
 }
 
 impl Bench {
-    pub(crate) fn new(plan: Plan, store: Box<dyn Store>) -> Result<Self> {
-        let locks = Locks::with(store.backend()?, Keeper::shared(), Arc::new(SystemEntropy));
-        Ok(Self { plan, store: Arc::from(store), locks })
+    /// The driver of our locks, in this process, with a client of its own.
+    pub(super) fn ours(&self) -> Result<Distlock> {
+        Distlock::new(Arc::clone(&self.store), Duration::from_secs(30))
     }
 
     /// The numbers of the rounds; prints the progress every two seconds.
@@ -60,7 +57,7 @@ impl Bench {
 /// The result of a measurement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Measured(Vec<Figure>),
+    Measured(RowFigures),
     /// The store does not have it, and why.
     NotPossible(&'static str),
 }

@@ -2,13 +2,13 @@
 
 mod catalog;
 mod commands;
-mod figure;
 mod handoff;
 mod held;
 mod measurement;
 mod pair;
 mod plan;
-mod rival;
+mod row_figures;
+mod row_spec;
 mod run_command;
 mod takeover;
 mod throughput;
@@ -16,7 +16,8 @@ mod waiters;
 
 pub(crate) use self::{
     catalog::{all, specs},
-    figure::{Bound, Figure, RowSpec},
     measurement::{Bench, Measurement, Outcome},
     plan::Plan,
+    row_figures::{Figure, RowFigures},
+    row_spec::{Bound, RowSpec},
 };

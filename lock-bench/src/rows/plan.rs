@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::figure::RowSpec;
+use super::row_spec::RowSpec;
 use crate::{args::Args, error::Result};
 
 /// Which rows are measured, and for how long.

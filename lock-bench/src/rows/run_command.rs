@@ -13,12 +13,8 @@ use futures_util::future::try_join_all;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
-use crate::{
-    error::Result,
-    samples::{Rounds, Samples},
-    store::StoreKind,
-};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
+use crate::{error::Result, samples::Samples, store::StoreKind};
 
 pub(super) struct RunCommand;
 
@@ -48,24 +44,21 @@ impl Measurement for RunCommand {
         if store == StoreKind::Redis { vec![start, parallel] } else { Vec::new() }
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let Some(address) = bench.store.address() else {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         };
-        let url = if bench.store.kind().is_sqlite() { format!("sqlite:{address}") } else { address };
+        let scheme = if bench.store.kind().is_sqlite() { "sqlite:" } else { "redis://" };
+        let url = format!("{scheme}{address}");
         let (ours, floor) = (Distlock { program: program()?, url }, Flock::find().await?);
         // Creates the file.
         run(ours.command()).await?;
-        let mut figures = Vec::new();
+        let mut figures = RowFigures::default();
         if bench.plan.wants(START) {
-            figures.push(Figure::over(START, &starts(bench, &ours, &floor).await?));
+            starts(bench, &ours, &floor, &mut figures).await?;
         }
         if bench.plan.wants(PARALLEL) {
-            figures.push(Figure::over(PARALLEL, &crowds(bench, &ours, &floor).await?));
+            crowds(bench, &ours, &floor, &mut figures).await?;
         }
         Ok(Outcome::Measured(figures))
     }
@@ -129,30 +122,28 @@ fn program() -> Result<PathBuf> {
 }
 
 /// From the start of a process to its end, in milliseconds.
-async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock) -> Result<Rounds> {
-    let mut rounds = Rounds::default();
+async fn starts(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut RowFigures) -> Result<()> {
     for _ in bench.rounds(START) {
-        let (mut ours_took, mut floor_took) = (Samples::new(), Samples::new());
+        let (mut ours_took, mut floor_took) = (Samples::default(), Samples::default());
         for _ in 0..STARTS {
             floor_took.record(run(floor.command()).await?);
             ours_took.record(run(ours.command()).await?);
         }
         let median = |took: &Samples| took.percentile(50.0) / 1000.0;
-        rounds.push(median(&ours_took), Some(median(&floor_took)));
+        figures.value(START, median(&ours_took), Some(median(&floor_took)));
     }
-    Ok(rounds)
+    Ok(())
 }
 
 /// From the first start to the last end, in seconds.
-async fn crowds(bench: &Bench, ours: &Distlock, floor: &Flock) -> Result<Rounds> {
-    let mut rounds = Rounds::default();
+async fn crowds(bench: &Bench, ours: &Distlock, floor: &Flock, figures: &mut RowFigures) -> Result<()> {
     let crowds = bench.plan.rounds().min(MAX_CROWDS);
     for round in 0..crowds {
         eprintln!("{PARALLEL}: crowd {} of {crowds}", round + 1);
         let floor = crowd(|| floor.command()).await?.as_secs_f64();
-        rounds.push(crowd(|| ours.command()).await?.as_secs_f64(), Some(floor));
+        figures.value(PARALLEL, crowd(|| ours.command()).await?.as_secs_f64(), Some(floor));
     }
-    Ok(rounds)
+    Ok(())
 }
 
 async fn run(command: Command) -> Result<Duration> {

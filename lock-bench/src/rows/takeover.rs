@@ -10,15 +10,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{
     counting_backend::CountingBackend,
+    drivers::{
+        Driver, DriverProcess,
+        protocol::{Request, Response},
+    },
     error::Result,
-    samples::Rounds,
     store::StoreKind,
     timestamp::Timestamp,
-    worker::{Command, Reply},
-    worker_process::WorkerProcess,
 };
 
 pub(super) struct Takeover;
@@ -51,24 +52,24 @@ impl Measurement for Takeover {
         if bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
-        let (mut rounds, mut max) = (Rounds::default(), 0.0_f64);
+        let (mut figures, mut max) = (RowFigures::default(), 0.0_f64);
         for kill in 0..KILLS {
             eprintln!("takeover: kill {} of {KILLS}", kill + 1);
             // At different moments between two renewals, which are 667 ms apart.
             let after_renewal = Duration::from_millis(50) + Duration::from_millis(80) * kill;
             let taken = millis(take_over(bench, after_renewal).await?);
             max = taken.max(max);
-            rounds.push(taken, None);
+            figures.value("takeover.p50", taken, None);
         }
-        Ok(Outcome::Measured(vec![Figure::over("takeover.p50", &rounds), Figure::plain("takeover.max", max)]))
+        figures.value("takeover.max", max, None);
+        Ok(Outcome::Measured(figures))
     }
 }
 
 async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     let name = "bench:takeover";
-    let mut holder = WorkerProcess::start(&*bench.store)?;
-    holder.tell(&Command::Hold { name: name.to_owned(), ttl: TTL }).await?;
-    next_deadline(&mut holder).await?;
+    let mut holder = DriverProcess::own(&*bench.store, TTL).await?;
+    holder.handle(Request::Hold { name: name.to_owned() }).await?;
 
     let backend = CountingBackend::new(bench.store.backend()?);
     let mutex = backend.locks().mutex(name)?;
@@ -80,7 +81,11 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     });
     backend.wait_for_entries(1).await;
 
-    let deadline = next_deadline(&mut holder).await?;
+    // Until when the holder may rely on its lock.
+    let Response::Renewed { until_ns } = holder.handle(Request::NextRenewal {}).await? else {
+        return Err("a driver does not tell when it renewed its lock".into());
+    };
+    let deadline = Timestamp(until_ns);
     sleep(after_renewal).await;
     let killed = Timestamp::now();
     holder.kill().await?;
@@ -94,14 +99,6 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     }
     // The deadline of the holder is the sending of its last renewal plus the ttl, less the margin.
     Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
-}
-
-/// Waits for the next renewal: until when the holder may rely on its lock then.
-async fn next_deadline(holder: &mut WorkerProcess) -> Result<Timestamp> {
-    match holder.reply().await? {
-        Reply::Renewed(deadline) => Ok(deadline),
-        other => Err(format!("the holder answered {other:?}").into()),
-    }
 }
 
 fn millis(duration: Duration) -> f64 {

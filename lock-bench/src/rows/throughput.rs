@@ -1,16 +1,12 @@
 //! `throughput`: pairs per second of many tasks, each on a lock of its own, against raw pairs of as many tasks.
 
-use std::{future::Future, sync::Arc, time::Instant};
-
 use async_trait::async_trait;
-use tokio::task::JoinSet;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, Plan, RowFigures, RowSpec};
 use crate::{
+    drivers::{Driver, Floor, PairsTaken, protocol::Pairs},
     error::Result,
-    samples::{Rounds, Samples},
-    store::{Floors, StoreKind},
-    uncontended::{Stop, pairs},
+    store::StoreKind,
 };
 
 pub(super) struct Throughput;
@@ -29,17 +25,12 @@ impl Measurement for Throughput {
         TASKS.map(row).into()
     }
 
-    fn is_quick(&self) -> bool {
-        true
-    }
-
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
-        let floors = bench.store.floors().await?;
-        let mut figures = Vec::new();
+        let (mut floor, mut ours) = (Floor::connect(&bench.store, None).await?, bench.ours()?);
+        let mut figures = RowFigures::default();
         for tasks in TASKS {
-            let row = name(tasks);
-            if bench.plan.wants(&row) {
-                figures.push(Figure::over(&row, &measure(bench, floors.clone(), tasks).await?));
+            if bench.plan.wants(&name(tasks)) {
+                measure(bench, &mut floor, &mut ours, tasks, &mut figures).await?;
             }
         }
         Ok(Outcome::Measured(figures))
@@ -50,50 +41,32 @@ fn name(tasks: usize) -> String {
     format!("throughput.{tasks}")
 }
 
-async fn measure(bench: &Bench, floors: Option<Arc<dyn Floors>>, tasks: usize) -> Result<Rounds> {
-    let raw = |i: usize, stop| {
-        let floors = floors.clone();
-        async move {
-            match floors {
-                Some(floors) => floors.pairs(&format!("bench:raw:{i}"), stop).await,
-                None => Ok(Samples::new()),
-            }
-        }
-    };
-    let ours = |i: usize, stop| {
-        let lock = bench.locks.mutex(format!("bench:throughput:{i}"));
-        async move { pairs(&lock?, stop).await }
+async fn measure(
+    bench: &Bench,
+    floor: &mut Option<Floor>,
+    ours: &mut dyn Driver,
+    tasks: usize,
+    figures: &mut RowFigures,
+) -> Result<()> {
+    let pairs = |name: &str, count| Pairs {
+        name: name.to_owned(),
+        tasks,
+        run_ms: Plan::ROUND.as_millis() as u64,
+        count,
     };
     // Connects, and creates the names.
-    run(tasks, |i| ours(i, Stop::After(10))).await?;
-    let mut rounds = Rounds::default();
+    PairsTaken::ask(ours, pairs("bench:throughput", 10)).await?;
     for round in bench.rounds(&name(tasks)) {
-        let stop = || Stop::At(Instant::now() + Plan::ROUND);
-        let (mut floor, mut value) = (None, 0.0);
+        let (mut raw, mut value) = (None, 0.0);
         // Alternately one or the other is first.
         for turn in [round % 2, (round + 1) % 2] {
-            let stop = stop();
             if turn == 1 {
-                value = run(tasks, |i| ours(i, stop)).await?;
-            } else if floors.is_some() {
-                floor = Some(run(tasks, |i| raw(i, stop)).await?);
+                value = PairsTaken::ask(ours, pairs("bench:throughput", 0)).await?.per_s;
+            } else if let Some(floor) = floor {
+                raw = Some(PairsTaken::ask(floor, pairs("bench:raw", 0)).await?.per_s);
             }
         }
-        rounds.push(value, floor);
+        figures.value(name(tasks), value, raw);
     }
-    Ok(rounds)
-}
-
-/// Pairs per second of so many tasks.
-async fn run<F>(tasks: usize, work: impl Fn(usize) -> F) -> Result<f64>
-where
-    F: Future<Output = Result<Samples>> + Send + 'static,
-{
-    let started = Instant::now();
-    let mut running: JoinSet<_> = (0..tasks).map(work).collect();
-    let mut pairs = 0;
-    while let Some(samples) = running.join_next().await {
-        pairs += samples??.len();
-    }
-    Ok(pairs as f64 / started.elapsed().as_secs_f64())
+    Ok(())
 }

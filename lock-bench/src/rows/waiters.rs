@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lock_core::{AcquireOptions, DistributedLock, Error, FencingToken, Lock, Released};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Measurement, Outcome, RowFigures, RowSpec};
 use crate::{counting_backend::CountingBackend, error::Result, store::StoreKind};
 
 pub(super) struct Waiters;
@@ -65,12 +65,12 @@ impl Measurement for Waiters {
         // Each token is sent while the lock is held, so that they arrive in the order of the grants; they grow in the order of the queue.
         tokens.extend(std::iter::from_fn(|| granted.try_recv().ok()));
         let overtaken = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
-        Ok(Outcome::Measured(vec![
-            Figure::plain(name("timed-out"), timed_out),
-            Figure::plain(name("overtaken"), overtaken as f64),
-            Figure::plain(name("join"), WAITERS as f64 / joined.as_secs_f64()),
-            Figure::plain(name("served"), served.as_secs_f64()),
-        ]))
+        let mut figures = RowFigures::default();
+        figures.value(name("timed-out"), timed_out, None);
+        figures.value(name("overtaken"), overtaken as f64, None);
+        figures.value(name("join"), WAITERS as f64 / joined.as_secs_f64(), None);
+        figures.value(name("served"), served.as_secs_f64(), None);
+        Ok(Outcome::Measured(figures))
     }
 }
 

@@ -1,14 +1,17 @@
 //! [`Store`]: a server to measure, and [`Floors`]: what it does without locks.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use lock_core::Backend;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::StoreKind;
-use crate::{error::Result, samples::Samples, timestamp::Timestamp, uncontended::Stop};
+use crate::{error::Result, samples::Samples, timestamp::Timestamp};
 
 /// A store: the locks on it, and what its server does without them.
 #[async_trait]
@@ -18,26 +21,36 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// What is measured, and where: a line for people.
     fn description(&self) -> String;
 
-    /// For other processes. `None` if they cannot reach it.
+    /// For other processes: `host:port`, or the path of a file. `None` if they cannot reach it.
     fn address(&self) -> Option<String>;
 
     /// The process of the server. `None` if this process did not start it.
-    fn server_pid(&self) -> Option<u32>;
+    fn server_pid(&self) -> Option<u32> {
+        None
+    }
 
     /// A client of its own.
     fn backend(&self) -> Result<Arc<dyn Backend>>;
 
     /// A client without locks. `None` if there is no server.
-    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>>;
+    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
+        Ok(None)
+    }
 
     /// Writes to the store all the time. `None` where that makes no difference.
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>>;
+    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
+        Ok(None)
+    }
 
     /// One link of a chain of messages. `None` if the store has no messages.
-    async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>>;
+    async fn forwarder(&self, _from: &str, _to: &str) -> Result<Option<Box<dyn Forwarder>>> {
+        Ok(None)
+    }
 
-    /// How many commands the server has run. `None` if no server counts them.
-    async fn command_counts(&self) -> Result<Option<CommandCounts>>;
+    /// How many commands the server has run. `None` if no server counts them, or if it counts pings, too.
+    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
+        Ok(None)
+    }
 }
 
 /// A task that writes until this is dropped.
@@ -53,7 +66,27 @@ pub(crate) trait Floors: fmt::Debug + Send + Sync {
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples>;
 
     /// Pairs on the lock of another project. `None` if the store has no such lock.
-    async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>>;
+    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
+        Ok(None)
+    }
+}
+
+/// When a loop of pairs or pings ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// After so many.
+    After(u64),
+    /// At this time.
+    At(Instant),
+}
+
+impl Stop {
+    pub(crate) fn should_continue(self, done: u64) -> bool {
+        match self {
+            Self::After(count) => done < count,
+            Self::At(time) => Instant::now() < time,
+        }
+    }
 }
 
 /// A lock of another project on the same server.
@@ -73,7 +106,7 @@ pub(crate) trait Forwarder: fmt::Debug + Send {
 }
 
 /// How long a message took, from the call that publishes it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageLatency {
     /// Until it was received.
     pub(crate) received: Duration,
@@ -89,7 +122,7 @@ impl MessageLatency {
 }
 
 /// How the links of a chain forward messages in one round.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardingRound {
     /// Whether to publish the first message.
     pub(crate) first: bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use lock_core::{Backend, Memory};
 
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
+use super::{Store, StoreKind};
 use crate::error::Result;
 
 #[derive(Debug, Default)]
@@ -27,27 +27,7 @@ impl Store for MemoryStore {
         None
     }
 
-    fn server_pid(&self) -> Option<u32> {
-        None
-    }
-
     fn backend(&self) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(self.memory.clone()))
-    }
-
-    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
-        Ok(None)
-    }
-
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
-        Ok(None)
-    }
-
-    async fn forwarder(&self, _: &str, _: &str) -> Result<Option<Box<dyn Forwarder>>> {
-        Ok(None)
-    }
-
-    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
-        Ok(None)
     }
 }

@@ -20,7 +20,7 @@ mod zk;
 
 pub(crate) use self::{
     interface::{
-        BackgroundWrites, CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Store,
+        CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop, Store,
     },
     kind::StoreKind,
     open::{connect, start},

@@ -8,8 +8,8 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Rival, Store, StoreKind};
-use crate::{error::Result, samples::Samples, uncontended::Stop};
+use super::{Floors, Stop, Store, StoreKind};
+use crate::{error::Result, samples::Samples};
 
 #[derive(Debug)]
 pub(crate) struct SqliteStore {
@@ -48,10 +48,6 @@ impl Store for SqliteStore {
         self.path.to_str().map(str::to_owned)
     }
 
-    fn server_pid(&self) -> Option<u32> {
-        None
-    }
-
     fn backend(&self) -> Result<Arc<dyn Backend>> {
         let mut config = SqliteConfig::default();
         config.path = Some(self.path.clone());
@@ -60,18 +56,6 @@ impl Store for SqliteStore {
 
     async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
         Ok(Some(Arc::new(SqliteFloors(self.path.with_file_name("bare.db")))))
-    }
-
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
-        Ok(None)
-    }
-
-    async fn forwarder(&self, _: &str, _: &str) -> Result<Option<Box<dyn Forwarder>>> {
-        Ok(None)
-    }
-
-    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
-        Ok(None)
     }
 }
 
@@ -88,7 +72,7 @@ impl SqliteFloors {
              CREATE TABLE IF NOT EXISTS bare (one INTEGER PRIMARY KEY, number INTEGER NOT NULL);
              INSERT OR IGNORE INTO bare VALUES (1, 0);",
         )?;
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             for statement in
@@ -111,9 +95,5 @@ impl Floors for SqliteFloors {
     /// One transaction for each pair, and not two: the bound of a pair is a multiple of one transaction.
     async fn pairs(&self, _key: &str, stop: Stop) -> Result<Samples> {
         self.transactions(stop)
-    }
-
-    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
-        Ok(None)
     }
 }

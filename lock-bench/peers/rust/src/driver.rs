@@ -141,6 +141,7 @@ impl Driver for LibraryDriver {
             }
             Request::Keep { name, count } => self.keep(&name, count).await,
             Request::GiveBack {} => self.give_back().await,
+            _ => Err("this driver has none of the optional requests".into()),
         }
     }
 }

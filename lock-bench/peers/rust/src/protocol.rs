@@ -54,6 +54,38 @@ pub(crate) enum Request {
     },
     /// Release all locks that are held or kept.
     GiveBack {},
+    /// Optional: wait for the next renewal of the lock that was taken by [`Request::Hold`].
+    NextRenewal {},
+    /// Optional: one more contender queues for this mutex. The first one takes it, and keeps it.
+    Join {
+        /// Of the mutex; the same for all.
+        name: String,
+    },
+    /// Optional: those that joined take the mutex in turn. Then its holder keeps it again.
+    TakeTurns {
+        /// How long each holder keeps it, in microseconds.
+        hold_us: u64,
+        /// So long.
+        run_ms: u64,
+    },
+    /// Optional: each of those that joined takes the mutex once more, and ends.
+    Disband {},
+    /// Optional: be one link of a chain of messages.
+    Listen {
+        /// The channel to listen on.
+        from: String,
+        /// The channel to which messages go on.
+        to: String,
+    },
+    /// Optional: pass messages on along the chain.
+    PassOn {
+        /// Whether to send the first one.
+        first: bool,
+        /// How long to keep each, in microseconds.
+        hold_us: u64,
+        /// When to end; the same for each link.
+        until_ns: u64,
+    },
 }
 
 /// See [`Request::Pairs`].
@@ -112,17 +144,26 @@ pub(crate) enum Response {
         /// How many locks had been lost when they were released.
         lost: u64,
     },
-    /// To [`Request::Contend`], by a floor: from the sending of each message to its receipt.
+    /// To [`Request::PassOn`], and to [`Request::Contend`] by a floor: how long each message took, in nanoseconds.
     Passed {
-        /// In nanoseconds.
+        /// From its sending until the receiver knew all that a waiter has to know.
         latencies: Vec<u64>,
+        /// From its sending to its receipt.
+        received: Vec<u64>,
     },
     /// To [`Request::Hold`]: when it was acquired.
     Acquired {
         /// In nanoseconds.
         at_ns: u64,
     },
-    /// To [`Request::Keep`] and [`Request::GiveBack`].
+    /// To [`Request::NextRenewal`]: until when the lock may be relied on now.
+    Renewed {
+        /// In nanoseconds.
+        until_ns: u64,
+    },
+    /// To [`Request::TakeTurns`]: all that ended meanwhile.
+    Tenures(Vec<Tenure>),
+    /// To all others.
     Done {
         /// How many of the locks had been lost, as far as the library tells.
         lost: u64,
@@ -134,3 +175,16 @@ pub(crate) enum Response {
 /// One time that a lock was held: task, asked, acquired, release called, and 1 if it was shared, as a reader's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant(pub(crate) u32, pub(crate) u64, pub(crate) u64, pub(crate) u64, pub(crate) u8);
+
+/// One time that a contender held the mutex which it [joined](Request::Join).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tenure {
+    /// The fencing token.
+    pub(crate) token: u64,
+    /// Whether the contender waited in the queue. Otherwise the mutex was free when it asked.
+    pub(crate) handed: bool,
+    /// When it had the mutex.
+    pub(crate) granted_ns: u64,
+    /// When it called release.
+    pub(crate) released_ns: u64,
+}

@@ -8,8 +8,7 @@ use etcd_client::{Client, Compare, CompareOp, GetOptions, LockOptions, PutOption
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Rival, Stop},
 };
 
 /// A client without locks: one connection, as the client of our locks has, and a lease.
@@ -37,7 +36,7 @@ impl fmt::Debug for EtcdFloors {
 impl Floors for EtcdFloors {
     /// A serializable read of a key that does not exist.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
-        let (mut client, mut samples) = (self.client.clone(), Samples::new());
+        let (mut client, mut samples) = (self.client.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             client.get("ping", Some(GetOptions::new().with_serializable())).await?;
@@ -48,7 +47,7 @@ impl Floors for EtcdFloors {
 
     /// A transaction that creates the key under a lease if it does not exist, and the deletion of the key.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
-        let (mut client, mut samples) = (self.client.clone(), Samples::new());
+        let (mut client, mut samples) = (self.client.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = PutOptions::new().with_lease(self.lease);
@@ -70,7 +69,7 @@ impl Floors for EtcdFloors {
         if rival != Rival::BuiltIn {
             return Ok(None);
         }
-        let (mut client, mut samples) = (self.client.clone(), Samples::new());
+        let (mut client, mut samples) = (self.client.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = LockOptions::new().with_lease(self.lease);

@@ -13,7 +13,8 @@ use lock_etcd::{Etcd, EtcdConfig};
 
 use self::{client::connect, floors::EtcdFloors, forwarder::EtcdForwarder};
 use super::{
-    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
+    CommandCounts, Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites,
+    started_server::StartedServer,
 };
 use crate::error::Result;
 

@@ -7,9 +7,14 @@ use redis::{
 use crate::error::Result;
 
 /// Without delay, and with RESP2.
-pub(super) fn open(url: &str) -> Result<Client> {
+pub(super) fn open(address: &str) -> Result<Client> {
     let settings = TcpSettings::default().set_nodelay(true);
-    Ok(Client::open(url.into_connection_info()?.set_tcp_settings(settings))?)
+    Ok(Client::open(url(address).into_connection_info()?.set_tcp_settings(settings))?)
+}
+
+/// The url of `host:port`.
+pub(super) fn url(address: &str) -> String {
+    format!("redis://{address}/")
 }
 
 /// A pipelined connection. The driver has no timer for each command.

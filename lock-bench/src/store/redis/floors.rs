@@ -9,8 +9,7 @@ use super::client::connect;
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Stop},
 };
 
 /// A client without locks: one pipelined connection, as the client of our locks has.
@@ -46,7 +45,7 @@ impl Floors for RedisFloors {
     /// `PING` after `PING`.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let ping = redis::cmd("PING");
-        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let () = ping.query_async(&mut connection).await?;
@@ -60,7 +59,7 @@ impl Floors for RedisFloors {
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let script = Script::new(COMPARE_AND_DELETE);
         let sha = script.get_hash();
-        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::default());
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let value = format!("{:032x}", samples.len());
@@ -76,9 +75,5 @@ impl Floors for RedisFloors {
             }
         }
         Ok(samples)
-    }
-
-    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
-        Ok(None)
     }
 }

@@ -12,15 +12,17 @@ use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
 use redis::Client;
 
-use self::{floors::RedisFloors, forwarder::RedisForwarder};
-use super::{
-    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
+use self::{
+    client::{open, url},
+    floors::RedisFloors,
+    forwarder::RedisForwarder,
 };
+use super::{CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer};
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct RedisStore {
-    url: String,
+    address: String,
     client: Client,
     /// The server that this process started. Last: clients are dropped before their server.
     server: Option<StartedServer>,
@@ -29,12 +31,12 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     pub(crate) async fn start() -> Result<Self> {
         let server = server::start().await?;
-        let store = Self::at(&format!("redis://{}/", server.address()))?;
+        let store = Self::at(server.address())?;
         Ok(Self { server: Some(server), ..store })
     }
 
-    pub(crate) fn at(url: &str) -> Result<Self> {
-        Ok(Self { url: url.to_owned(), client: client::open(url)?, server: None })
+    pub(crate) fn at(address: &str) -> Result<Self> {
+        Ok(Self { address: address.to_owned(), client: open(address)?, server: None })
     }
 }
 
@@ -51,7 +53,7 @@ impl Store for RedisStore {
     }
 
     fn address(&self) -> Option<String> {
-        Some(self.url.clone())
+        Some(self.address.clone())
     }
 
     fn server_pid(&self) -> Option<u32> {
@@ -59,16 +61,12 @@ impl Store for RedisStore {
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {
-        let config: RedisConfig = self.url.parse()?;
+        let config: RedisConfig = url(&self.address).parse()?;
         Ok(Arc::new(Redis::new(config, &Keeper::shared())?))
     }
 
     async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
         Ok(Some(Arc::new(RedisFloors::connect(&self.client).await?)))
-    }
-
-    async fn background_writes(&self) -> Result<Option<BackgroundWrites>> {
-        Ok(None)
     }
 
     async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>> {

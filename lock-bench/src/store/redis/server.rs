@@ -4,6 +4,7 @@ use std::{process::Command, time::Duration};
 
 use lock_test_servers::redis::{PROGRAM, arguments};
 
+use super::client::open;
 use crate::{
     error::Result,
     store::{port::Port, server_process::ServerProcess, started_server::StartedServer},
@@ -17,7 +18,7 @@ pub(super) async fn start() -> Result<StartedServer> {
     let mut command = Command::new(PROGRAM);
     command.args(arguments(port.number(), directory.path())).args(["--appendonly", "no"]);
     let address = format!("127.0.0.1:{port}");
-    let client = redis::Client::open(format!("redis://{address}/"))?;
+    let client = open(&address)?;
     let mut process = ServerProcess::start(PROGRAM, &mut command, directory)?;
     let own = process.pid();
     let version = process.answer(START_TIMEOUT, || version(&client, own)).await?;

@@ -17,8 +17,7 @@ use super::{
 use crate::{
     error::Result,
     samples::Samples,
-    store::{Floors, Rival},
-    uncontended::Stop,
+    store::{Floors, Rival, Stop},
 };
 
 /// A client without locks: one session, as the client of our locks has.
@@ -35,7 +34,7 @@ impl ZkFloors {
 
     /// The lock of the client crate.
     async fn pairs_of_client_crate(&self, name: &str, stop: Stop) -> Result<Samples> {
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         let directory = path(name);
         self.client.mkdir(&directory, &CreateMode::Container.with_acls(ALL)).await?;
         while stop.should_continue(samples.len()) {
@@ -58,7 +57,7 @@ impl ZkFloors {
             Some(curator) => curator,
             none => none.insert(Curator::start(&self.address).await?),
         };
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         while stop.should_continue(samples.len()) {
             for nanos in curator.pairs(&path(name), BATCH).await? {
                 samples.record(Duration::from_nanos(nanos));
@@ -85,7 +84,7 @@ impl fmt::Debug for ZkFloors {
 impl Floors for ZkFloors {
     /// A read of a node that is not there.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         while stop.should_continue(samples.len()) {
             let started = Instant::now();
             self.client.check_stat("/ping").await?;
@@ -96,7 +95,7 @@ impl Floors for ZkFloors {
 
     /// A sequential ephemeral node and a look at its parent, in one go, and the deletion of the node.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
-        let mut samples = Samples::new();
+        let mut samples = Samples::default();
         let parent = path(key);
         self.client.mkdir(&parent, &CreateMode::Persistent.with_acls(ALL)).await?;
         let (prefix, options) = (format!("{parent}/n-"), CreateMode::EphemeralSequential.with_acls(ALL));

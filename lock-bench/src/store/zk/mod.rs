@@ -18,9 +18,7 @@ use self::{
     floors::ZkFloors,
     forwarder::ZkForwarder,
 };
-use super::{
-    BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind, started_server::StartedServer,
-};
+use super::{Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites, started_server::StartedServer};
 use crate::error::Result;
 
 #[derive(Debug)]
@@ -87,10 +85,5 @@ impl Store for ZkStore {
 
     async fn forwarder(&self, from: &str, to: &str) -> Result<Option<Box<dyn Forwarder>>> {
         Ok(Some(Box::new(ZkForwarder::new(connect(&self.address).await?, from, to).await?)))
-    }
-
-    async fn command_counts(&self) -> Result<Option<CommandCounts>> {
-        // The server counts pings, too.
-        Ok(None)
     }
 }

@@ -2,30 +2,29 @@
 
 use std::{cell::Cell, time::Duration};
 
-use lock_core::{AcquireOptions, DistributedLock, Lock, Locks};
-use serde::{Deserialize, Serialize};
+use lock_core::{AcquireOptions, DistributedLock, Lock};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
 
+use super::{driver::now, protocol::Tenure};
 use crate::{
     counting_backend::{CountingBackend, WAITED},
     error::Result,
-    timestamp::Timestamp,
+    store::Store,
 };
 
 /// The contenders in this process. Other processes may have contenders for the same mutex.
 #[derive(Debug)]
-pub(crate) struct Contenders {
+pub(super) struct Contenders {
     mutex: Lock,
+    /// Of no other locks than this mutex.
     backend: CountingBackend,
-    /// Entries that the backend had counted before the first contender.
-    earlier_entries: u64,
     phase: watch::Sender<Phase>,
-    grants: mpsc::UnboundedReceiver<Grant>,
-    record: mpsc::UnboundedSender<Grant>,
+    tenures: mpsc::UnboundedReceiver<Tenure>,
+    record: mpsc::UnboundedSender<Tenure>,
     tasks: JoinSet<Result<()>>,
 }
 
@@ -41,54 +40,41 @@ enum Phase {
     Finish,
 }
 
-/// One time that the mutex was held.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Grant {
-    pub(crate) token: u64,
-    /// Whether the holder waited in the queue. Otherwise the lock was free when it asked.
-    pub(crate) handed: bool,
-    /// When `acquire` returned.
-    pub(crate) granted: Timestamp,
-    /// When `release` was called.
-    pub(crate) released: Timestamp,
-}
-
 /// Longer than any benchmark, so that no renewal is measured and a lost hint does not look like a slow one.
-pub(crate) const TTL: Duration = Duration::from_secs(60 * 60);
+pub(crate) const LONG_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// How long a contender may take to queue, or to end.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Contenders {
-    pub(crate) fn new(backend: &CountingBackend, locks: &Locks, name: &str) -> Result<Self> {
-        let (record, grants) = mpsc::unbounded_channel();
-        let counts = backend.counts();
+    pub(super) fn new(store: &dyn Store, name: &str) -> Result<Self> {
+        let backend = CountingBackend::new(store.backend()?);
+        let (record, tenures) = mpsc::unbounded_channel();
         Ok(Self {
-            mutex: locks.mutex(name)?,
-            backend: backend.clone(),
-            earlier_entries: counts.admitted + counts.waiting,
+            mutex: backend.locks().mutex(name)?,
+            backend,
             phase: watch::Sender::new(Phase::Pause),
-            grants,
+            tenures,
             record,
             tasks: JoinSet::new(),
         })
     }
 
     /// Adds a contender, and waits until it has its place in the queue. Only while the contenders pause.
-    pub(crate) async fn join(&mut self) -> Result<()> {
+    pub(super) async fn join(&mut self) -> Result<()> {
         let contender = Contender {
             mutex: self.mutex.clone(),
             phase: self.phase.subscribe(),
             record: self.record.clone(),
         };
         self.tasks.spawn(WAITED.scope(Cell::new(false), contender.run()));
-        let entries = self.earlier_entries + self.tasks.len() as u64;
+        let entries = self.tasks.len() as u64;
         let queued = timeout(STEP_TIMEOUT, self.backend.wait_for_entries(entries)).await;
         queued.map_err(|_| "a contender did not get its place in the queue".into())
     }
 
-    /// Lets the contenders take the lock in turn for so long, and returns the grants that ended meanwhile.
-    pub(crate) async fn run(&mut self, hold: Duration, length: Duration) -> Result<Vec<Grant>> {
+    /// Lets the contenders take the lock in turn for so long, and returns the tenures that ended meanwhile.
+    pub(super) async fn run(&mut self, hold: Duration, length: Duration) -> Result<Vec<Tenure>> {
         self.phase.send_replace(Phase::Run { hold });
         sleep(length).await;
         self.phase.send_replace(Phase::Pause);
@@ -96,11 +82,11 @@ impl Contenders {
             ended??;
             return Err("a contender went away".into());
         }
-        Ok(std::iter::from_fn(|| self.grants.try_recv().ok()).collect())
+        Ok(std::iter::from_fn(|| self.tenures.try_recv().ok()).collect())
     }
 
     /// Lets each contender take the lock once more, and end.
-    pub(crate) async fn finish(mut self) -> Result<()> {
+    pub(super) async fn finish(mut self) -> Result<()> {
         self.phase.send_replace(Phase::Finish);
         let ended = async {
             while let Some(ended) = self.tasks.join_next().await {
@@ -115,22 +101,22 @@ impl Contenders {
 struct Contender {
     mutex: Lock,
     phase: watch::Receiver<Phase>,
-    record: mpsc::UnboundedSender<Grant>,
+    record: mpsc::UnboundedSender<Tenure>,
 }
 
 impl Contender {
     async fn run(mut self) -> Result<()> {
-        let options = AcquireOptions::new().ttl(TTL);
+        let options = AcquireOptions::new().ttl(LONG_TTL);
         loop {
             let guard = self.mutex.acquire_with(&options).await?;
-            let granted = Timestamp::now();
+            let granted_ns = now();
             let token = guard.token().get();
             let handed = WAITED.with(Cell::get);
             let last = self.keep().await?;
-            let released = Timestamp::now();
+            let released_ns = now();
             guard.release().await?.confirmed()?;
             // At the end the receiver is gone.
-            let _ = self.record.send(Grant { token, handed, granted, released });
+            let _ = self.record.send(Tenure { token, handed, granted_ns, released_ns });
             if last {
                 return Ok(());
             }

@@ -1,16 +1,21 @@
 //! [`DriverProcess`]: a driver that runs, and its protocol.
 
 use std::{
+    env,
     fs::File,
     io::{Read, Seek, SeekFrom},
     time::Duration,
 };
 
+use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use tokio::process::Command;
 
-use super::protocol::{Hello, Kind, Request, Response};
-use crate::{error::Result, line_process::LineProcess};
+use super::{
+    driver::Driver,
+    protocol::{Hello, Kind, Request, Response},
+};
+use crate::{error::Result, line_process::LineProcess, store::Store};
 
 /// The process is killed when this is dropped.
 #[derive(Debug)]
@@ -24,7 +29,18 @@ pub(crate) struct DriverProcess {
 /// How long a driver may take to start: a Java virtual machine is slow on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a response may take where the request says nothing else.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+
 impl DriverProcess {
+    /// Starts a driver of our locks.
+    pub(crate) async fn own(store: &dyn Store, ttl: Duration) -> Result<Self> {
+        let address = store.address().ok_or("other processes cannot reach this store")?;
+        let mut command = own_program(store.kind().name())?;
+        command.extend(arguments("distlock", &address, ttl));
+        Self::start(&command).await
+    }
+
     /// Starts a driver, and waits until it is connected.
     ///
     /// # Errors
@@ -85,4 +101,23 @@ impl DriverProcess {
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("without a word");
         if read.is_ok() { format!("its driver ended: {last}") } else { "its driver ended".to_owned() }
     }
+}
+
+#[async_trait]
+impl Driver for DriverProcess {
+    async fn handle(&mut self, request: Request) -> Result<Response> {
+        self.ask(&request, RESPONSE_TIMEOUT).await
+    }
+}
+
+/// The program that drives our locks and the floors of a store: this one.
+pub(crate) fn own_program(store: &str) -> Result<Vec<String>> {
+    let here = env::current_exe()?.to_str().ok_or("the path of this binary is no text")?.to_owned();
+    Ok([here.as_str(), "driver", "--store", store].map(str::to_owned).into())
+}
+
+/// What every driver is told.
+pub(crate) fn arguments(system: &str, address: &str, ttl: Duration) -> [String; 6] {
+    let ttl = ttl.as_millis().to_string();
+    ["--system", system, "--address", address, "--ttl-ms", &ttl].map(str::to_owned)
 }

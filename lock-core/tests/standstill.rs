@@ -2,7 +2,9 @@
 
 use std::{
     fmt,
+    pin::pin,
     sync::{Arc, mpsc},
+    task::{Context, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -61,12 +63,7 @@ fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
 #[cfg(unix)]
 #[test]
 fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
-    use std::{
-        future::Future,
-        io::Write,
-        pin::pin,
-        task::{Context, Wake, Waker},
-    };
+    use std::io::Write;
 
     struct Panicking;
 
@@ -97,6 +94,47 @@ fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
     assert!(matches!(refused, Err(Error::KeeperEnded { .. })), "{refused:?}");
     // What waits on it is told that its time is over, all the same.
     futures_executor::block_on(keeper.sleep_until(keeper.now() + Duration::from_millis(50)));
+}
+
+/// A waker that panics with a value that panics when it is dropped.
+struct PanickingTwice;
+
+impl Wake for PanickingTwice {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new(Bomb));
+    }
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("an ordered panic of the value of a panic"));
+    }
+}
+
+/// A waker that says so.
+struct Telling(mpsc::Sender<()>);
+
+impl Wake for Telling {
+    fn wake(self: Arc<Self>) {
+        // The test may have failed.
+        let _ = self.0.send(());
+    }
+}
+
+/// Both timers are fired in one turn, the one of the panicking waker first.
+#[test]
+fn a_waker_whose_panic_panics_when_it_is_dropped_keeps_no_other_asleep() {
+    let keeper = Keeper::start().unwrap();
+    let end = keeper.now() + Duration::from_secs(1);
+    let (mut first, mut other) = (pin!(keeper.sleep_until(end)), pin!(keeper.sleep_until(end)));
+    let (tell, told) = mpsc::channel();
+    let (panicking, telling) = (Waker::from(Arc::new(PanickingTwice)), Waker::from(Arc::new(Telling(tell))));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&panicking)).is_pending());
+    assert!(other.as_mut().poll(&mut Context::from_waker(&telling)).is_pending());
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "the other timer was not fired");
+    assert!(!keeper.has_ended());
 }
 
 /// A store that tells of losses by a panic.

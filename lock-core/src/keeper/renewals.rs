@@ -194,7 +194,7 @@ impl Renewals {
                 let served = Self::serve(&renewals, &wake, &keeper, alarms);
                 let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
                 // The alarms of a backend that panics are not listened to any more.
-                telemetry::keeper_panicked(&panic_text(&*panic));
+                telemetry::keeper_panicked(&panic_text(panic));
                 alarms = Box::pin(stream::pending());
             }
         });

@@ -55,7 +55,7 @@ pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
 
 /// Drops the value that a panic was thrown with, which is foreign code, too. If that panics, the value of the second panic is leaked: it
 /// may panic again when it is dropped.
-fn discard(panic: Box<dyn Any + Send>) {
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     let _foreign = ForeignCode::begin();
     mem::forget(catch_unwind(AssertUnwindSafe(|| drop(panic))));
 }

@@ -1,5 +1,7 @@
 //! [`Client`]: one backend with the keeper that serves it, shared by locks, entries and guards.
 
+mod operator;
+
 use std::{
     mem,
     sync::{
@@ -69,7 +71,9 @@ impl Client {
 
     /// Whether locks can be taken here and now.
     pub(crate) fn check_open(&self, name: &LockName) -> Result<(), Error> {
-        self.check_fork(name)?;
+        if self.keeper.is_forked() {
+            return Err(Error::Forked { name: name.clone() });
+        }
         if self.closing.is_closed() {
             return Err(Error::Closed { name: name.clone() });
         }
@@ -77,11 +81,6 @@ impl Client {
             return Err(Error::KeeperEnded { name: name.clone() });
         }
         Ok(())
-    }
-
-    /// Whether this process is the one that connected.
-    pub(crate) fn check_fork(&self, name: &LockName) -> Result<(), Error> {
-        if self.keeper.is_forked() { Err(Error::Forked { name: name.clone() }) } else { Ok(()) }
     }
 
     /// Takes no more locks, leaves for all waiters, and notifies them. From here on nothing is granted.

@@ -116,6 +116,7 @@ impl Error {
             BackendErrorKind::ClaimMismatch { found_kind, found_limit } => {
                 Self::ClaimMismatch { name, asked, found_kind, found_limit }
             }
+            BackendErrorKind::Forked => Self::Forked { name },
             _ => Self::Backend { name, source },
         }
     }

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    AcquireOptions, AcquireProgress, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client,
+    AcquireOptions, AcquireProgress, Claim, Error, Guard, Hold, LockName, Operator, QueueRow, client::Client,
     panic_isolation::shielded, wait,
 };
 
@@ -259,8 +259,7 @@ impl DistributedLock for Lock {
     }
 
     async fn queue(&self) -> Result<Vec<QueueRow>, Error> {
-        self.client.check_fork(&self.name)?;
-        let rows = shielded(pin!(self.client.backend.operator().queue(&self.name))).await;
+        let rows = Operator::queue(&*self.client, &self.name).await;
         rows.map_err(|source| Error::from_backend(&self.name, self.claim, source))
     }
 }

@@ -97,10 +97,11 @@ impl Locks {
         Semaphore::new(Arc::clone(&self.client), LockName::new(name)?, limit, self.options.clone())
     }
 
-    /// The store, for people and tools: queues, names, eviction, diagnosis.
+    /// The store, for people and tools: queues, names, eviction, diagnosis. In a fork of the process that connected, each of its calls
+    /// fails at once, with [`BackendErrorKind::Forked`](crate::BackendErrorKind::Forked).
     #[must_use]
     pub fn operator(&self) -> &dyn Operator {
-        self.client.backend.operator()
+        &*self.client
     }
 
     /// Whether the store answers, for a readiness probe. It reads the queue of the name `ping`, and changes nothing; so it does not show

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     future::{Future, poll_fn},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -28,7 +29,9 @@ use crate::{BackendError, BackendErrorKind, linger::ForeignCode};
 /// Nothing may be locked meanwhile that the code could lock again.
 pub fn isolate(code: impl FnOnce()) {
     let _foreign = ForeignCode::begin();
-    drop(catch_unwind(AssertUnwindSafe(code)));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        discard(panic);
+    }
 }
 
 /// Turns a panic of a backend into an error, which means *unknown* like any other.
@@ -37,15 +40,24 @@ pub(crate) async fn catch_panic<T>(
     verb: impl Future<Output = T> + Send,
 ) -> Result<T, BackendError> {
     AssertUnwindSafe(verb).catch_unwind().await.map_err(|panic| {
-        let text = panic_text(&*panic);
+        let text = panic_text(panic);
         BackendError::new(store, BackendErrorKind::Panicked, format!("panicked: {text}"))
     })
 }
 
-/// The message of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+/// The message of a panic, whose value is dropped.
+pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    discard(panic);
+    text
+}
+
+/// Drops the value that a panic was thrown with, which is foreign code, too. If that panics, the value of the second panic is leaked: it
+/// may panic again when it is dropped.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+    let _foreign = ForeignCode::begin();
+    mem::forget(catch_unwind(AssertUnwindSafe(|| drop(panic))));
 }
 
 /// Wakes a foreign task.
@@ -101,6 +113,7 @@ impl Drop for Shield {
 #[cfg(test)]
 mod tests {
     use std::{
+        panic::resume_unwind,
         pin::pin,
         sync::{
             Mutex,
@@ -129,6 +142,15 @@ mod tests {
         }
     }
 
+    /// The value of a panic, which panics with another one when it is dropped.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            resume_unwind(Box::new(Self));
+        }
+    }
+
     #[test]
     fn the_waker_of_a_caller_does_no_harm_to_what_answers_it() {
         let heard = Mutex::new(Vec::new());
@@ -143,14 +165,20 @@ mod tests {
             for _ in 0..2 {
                 assert!(shielded.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             }
-            std::mem::forget(waker);
+            mem::forget(waker);
         }
         let heard = heard.into_inner().unwrap();
         assert!(heard[0].will_wake(&heard[1]), "one shield is made for one waker");
         heard[0].wake_by_ref();
         heard.into_iter().for_each(Waker::wake);
         assert_eq!(panics.0.load(Ordering::Relaxed), 3);
-        std::mem::forget(panics);
+        mem::forget(panics);
+    }
+
+    #[test]
+    fn a_panic_whose_value_panics_when_it_is_dropped_ends_there() {
+        isolate(|| resume_unwind(Box::new(Bomb)));
+        assert_eq!(panic_text(Box::new(Bomb)), "");
     }
 
     #[test]

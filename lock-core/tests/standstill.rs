@@ -2,7 +2,9 @@
 
 use std::{
     fmt,
+    pin::pin,
     sync::{Arc, mpsc},
+    task::{Context, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -61,12 +63,7 @@ fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
 #[cfg(unix)]
 #[test]
 fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
-    use std::{
-        future::Future,
-        io::Write,
-        pin::pin,
-        task::{Context, Wake, Waker},
-    };
+    use std::io::Write;
 
     struct Panicking;
 
@@ -99,39 +96,88 @@ fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
     futures_executor::block_on(keeper.sleep_until(keeper.now() + Duration::from_millis(50)));
 }
 
-/// A store whose stream of alarms panics.
-struct Alarming(Memory);
+/// A waker that panics with a value that panics when it is dropped.
+struct PanickingTwice;
+
+impl Wake for PanickingTwice {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new(Bomb));
+    }
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("an ordered panic of the value of a panic"));
+    }
+}
+
+/// A waker that says so.
+struct Telling(mpsc::Sender<()>);
+
+impl Wake for Telling {
+    fn wake(self: Arc<Self>) {
+        // The test may have failed.
+        let _ = self.0.send(());
+    }
+}
+
+/// Both timers are fired in one turn, the one of the panicking waker first.
+#[test]
+fn a_waker_whose_panic_panics_when_it_is_dropped_keeps_no_other_asleep() {
+    let keeper = Keeper::start().unwrap();
+    let end = keeper.now() + Duration::from_secs(1);
+    let (mut first, mut other) = (pin!(keeper.sleep_until(end)), pin!(keeper.sleep_until(end)));
+    let (tell, told) = mpsc::channel();
+    let (panicking, telling) = (Waker::from(Arc::new(PanickingTwice)), Waker::from(Arc::new(Telling(tell))));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&panicking)).is_pending());
+    assert!(other.as_mut().poll(&mut Context::from_waker(&telling)).is_pending());
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(()), "the other timer was not fired");
+    assert!(!keeper.has_ended());
+}
+
+/// A store that panics when it is asked for alarms, or when these are listened to.
+struct Alarming {
+    memory: Memory,
+    when_asked: bool,
+}
+
+fn panics() -> ! {
+    std::panic::resume_unwind(Box::new("an ordered panic of a store"))
+}
 
 #[async_trait]
 impl Backend for Alarming {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        self.0.enter(entry, step, wait).await
+        self.memory.enter(entry, step, wait).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.0.renew(leases).await
+        self.memory.renew(leases).await
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.0.leave(entry, creates).await
+        self.memory.leave(entry, creates).await
     }
 
     async fn give_back(&self) {
-        self.0.give_back().await;
+        self.memory.give_back().await;
     }
 
     fn alarms(&self) -> Alarms {
-        Box::pin(futures_util::stream::poll_fn(|_| {
-            std::panic::resume_unwind(Box::new("an ordered panic of a store"))
-        }))
+        if self.when_asked {
+            panics();
+        }
+        Box::pin(futures_util::stream::poll_fn(|_| panics()))
     }
 
     fn guarantees(&self) -> &Guarantees {
-        self.0.guarantees()
+        self.memory.guarantees()
     }
 
     fn operator(&self) -> &dyn Operator {
-        &self.0
+        &self.memory
     }
 }
 
@@ -144,8 +190,18 @@ impl fmt::Debug for Alarming {
 /// C8.
 #[test]
 fn a_store_that_panics_on_the_keeper_ends_no_renewals() {
-    let keeper = Keeper::start().unwrap();
-    let locks = Locks::with(Arc::new(Alarming(Memory::new())), keeper, Arc::new(SystemEntropy));
+    outlives_its_ttl(Alarming { memory: Memory::new(), when_asked: false });
+}
+
+/// C8. It panics on the thread that takes the first lock.
+#[test]
+fn a_store_that_panics_when_asked_for_alarms_ends_no_renewals() {
+    outlives_its_ttl(Alarming { memory: Memory::new(), when_asked: true });
+}
+
+/// A lock on this store is renewed.
+fn outlives_its_ttl(store: Alarming) {
+    let locks = Locks::with(Arc::new(store), Keeper::start().unwrap(), Arc::new(SystemEntropy));
     let guard = hold(&locks, Duration::from_secs(1));
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {

@@ -224,8 +224,10 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "panic_isolation.rs",
-                from: "    drop(catch_unwind(AssertUnwindSafe(code)));",
-                to: "    if crate::bug(\"b31\") { return code(); }\n    drop(catch_unwind(AssertUnwindSafe(code)));",
+                from: "    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {\n",
+                to: r#"    if crate::bug("b31") { return code(); }
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+"#,
             },
             Switch {
                 file: "keeper/restart_on_panic.rs",

@@ -9,7 +9,7 @@ use super::{
     pooled_connection::{OpenConnection, Owner, PooledConnection},
     runtime_selector::RuntimeSelector,
 };
-use crate::{Keeper, panic_isolation::isolate, sync::Mutex};
+use crate::{Keeper, sync::Mutex};
 
 /// The connections of a backend: at most one that takes requests for each runtime and [target](Connector::Target), which says which server
 /// it leads to and what it is for. It carries any number of requests at the same time. Cheap to clone; dropping the last clone closes the
@@ -168,7 +168,7 @@ impl<C: Connector> ConnectionPool<C> {
         let opening = mem::replace(other, Arc::clone(connection));
         drop(connections);
         // Not locked: this wakes callers, and dropping the last reference aborts the task; both run foreign code.
-        isolate(|| opening.mark_replaced());
+        opening.mark_replaced();
         drop(opening);
     }
 

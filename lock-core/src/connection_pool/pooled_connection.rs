@@ -15,7 +15,7 @@ use futures_util::future::{AbortHandle, Abortable, Either, select};
 use tokio::{runtime::Id, sync::SetOnce};
 
 use super::connector::Connector;
-use crate::{BackendErrorKind as Kind, BootTime, Keeper};
+use crate::{BackendErrorKind as Kind, BootTime, Keeper, panic_isolation::shielded};
 
 /// A connection that is open, with its place in the pool.
 pub type OpenConnection<C> = (Arc<PooledConnection<C>>, <C as Connector>::Connection);
@@ -120,18 +120,20 @@ impl<C: Connector> PooledConnection<C> {
 
     /// The connection, as soon as it is open. `None` if it was [replaced](Self::mark_replaced) before.
     pub(super) async fn opened_unless_replaced(&self, connector: &C, keeper: &Keeper) -> Option<Outcome<C>> {
+        if let Some(outcome) = self.outcome.get() {
+            return Some(outcome.clone());
+        }
         let (opened, replaced) = (pin!(self.opened(connector, keeper)), pin!(self.replaced.wait()));
-        match select(opened, replaced).await {
+        // All callers wait at the same place. Without the shield, the waker of one that panics would end the task that opens the
+        // connection, and tokio would forget the others: they would sleep until the time limit.
+        match shielded(pin!(select(opened, replaced))).await {
             Either::Left((outcome, _)) => Some(outcome),
             Either::Right(_) => None,
         }
     }
 
-    /// The connection, as soon as it is open.
+    /// The connection, as soon as it is open, or the failure at the time limit.
     async fn opened(&self, connector: &C, keeper: &Keeper) -> Outcome<C> {
-        if let Some(outcome) = self.outcome.get() {
-            return outcome.clone();
-        }
         // The task has the same limit, but its runtime may be blocked.
         match keeper.timeout_at(self.open_by, self.outcome.wait()).await {
             Some(outcome) => outcome.clone(),

@@ -1,6 +1,7 @@
 //! With connections to nowhere.
 
 mod retired;
+mod wakers;
 
 use std::{
     future::pending,

@@ -44,6 +44,8 @@ pub enum BackendErrorKind {
     Protocol,
     /// The backend panicked: a bug in it.
     Panicked,
+    /// The process is a fork of the one that connected. The store is not asked: this comes from `lock-core`, and from no backend.
+    Forked,
 }
 
 impl BackendErrorKind {
@@ -68,6 +70,9 @@ impl BackendErrorKind {
             Self::WrongServer(said) => said.split_once("; ").unwrap_or((*said, "")),
             Self::Protocol => ("the answer of the store was not understood", "check what else writes there"),
             Self::Panicked => ("the backend panicked", "this is a bug in it"),
+            Self::Forked => {
+                ("this process was forked from the one that connected", "connect again in the child")
+            }
         };
         (trouble.into(), advice)
     }

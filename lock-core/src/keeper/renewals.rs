@@ -3,8 +3,9 @@
 mod watchdog_check;
 
 use std::{
+    any::Any,
     collections::BTreeMap,
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Weak},
     time::Duration,
@@ -188,14 +189,14 @@ impl Renewals {
         let weak = Arc::downgrade(self);
         self.keeper.watch(weak);
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
-        let mut alarms = self.backend.alarms();
+        // On the thread of a caller, whose lock is renewed whether or not there are alarms.
+        let alarms = catch_unwind(AssertUnwindSafe(|| self.backend.alarms()));
+        let mut alarms = alarms.unwrap_or_else(no_alarms);
         self.keeper.spawn(async move {
             loop {
                 let served = Self::serve(&renewals, &wake, &keeper, alarms);
                 let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
-                // The alarms of a backend that panics are not listened to any more.
-                telemetry::keeper_panicked(&panic_text(&*panic));
-                alarms = Box::pin(stream::pending());
+                alarms = no_alarms(panic);
             }
         });
     }
@@ -378,6 +379,12 @@ impl Drop for Renewals {
 /// Announces the first ones, and takes them out.
 fn announce(losses: &mut Vec<Option<Loss>>) {
     losses.drain(..losses.len().min(LOSSES_PER_TURN)).flatten().for_each(Loss::announce);
+}
+
+/// The alarms of a backend that panics are not listened to any more.
+fn no_alarms(panic: Box<dyn Any + Send>) -> Alarms {
+    telemetry::keeper_panicked(&panic_text(panic));
+    Box::pin(stream::pending())
 }
 
 fn too_few(backend: &dyn Backend) -> BackendError {

@@ -18,7 +18,7 @@ pub(super) fn restart_on_panic(mut work: impl FnMut()) -> Result<(), String> {
     let mut last: Option<Instant> = None;
     loop {
         let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return Ok(()) };
-        let message = panic_text(&*panic);
+        let message = panic_text(panic);
         if last.is_some_and(|last| last.elapsed() < SAME_PANIC_WITHIN) {
             return Err(message);
         }

@@ -1,14 +1,15 @@
 //! [`join`]: a slot in a session, which is opened if there is none.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use super::{
     owner::SessionOwner,
     registry::{Opening, Registry},
 };
-use crate::EntryId;
+use crate::{BackendErrorKind as Kind, EntryId, panic_isolation::discard};
 
 /// Makes an entry a member of a session of the owner's pool, which is opened if none has room for its `size`. `None` if the entry may not
 /// join: it is a member already, or it has a [tombstone](super::SessionPool::add_tombstone). The pool is locked while `make` runs.
@@ -72,11 +73,8 @@ async fn find_or_open<O: SessionOwner, T: Send>(
         match opened {
             Ok(Some(Err(failure))) => return Err(failure),
             Ok(_) => {}
-            // The task was dropped.
-            Err(_) => {
-                owner.sessions().lock().classes.entry(class).or_default().opening = None;
-                return Err(O::keeper_has_ended());
-            }
+            // The task was dropped with its keeper, which opens no other either.
+            Err(_) => return Err(O::failure(Kind::Unavailable, "the keeper has ended")),
         }
     }
 }
@@ -87,7 +85,11 @@ fn open<O: SessionOwner>(owner: &Arc<O>, class: Duration) -> Opening<O> {
     let weak = Arc::downgrade(owner);
     owner.sessions().keeper().spawn(async move {
         let Some(owner) = weak.upgrade() else { return };
-        let opened = owner.open(class).await;
+        let opened = AssertUnwindSafe(owner.open(class)).catch_unwind().await;
+        let opened = opened.unwrap_or_else(|panic| {
+            discard(panic);
+            Err(O::failure(Kind::Panicked, "opening a session panicked"))
+        });
         owner.sessions().end_opening(class, opened.as_ref().ok());
         let opened = opened.map(|session| owner.opened(session, class));
         // Nothing may wait for it any more.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{kind::SessionKind, pool::SessionPool};
+use crate::BackendErrorKind;
 
 /// A backend's part in its [`SessionPool`].
 pub trait SessionOwner: SessionKind + Send + Sync {
@@ -25,6 +26,7 @@ pub trait SessionOwner: SessionKind + Send + Sync {
         member: &Arc<Self::Member>,
     ) -> impl Future<Output = Result<bool, Self::Failure>> + Send;
 
-    /// The failure of an entry that needs a session after the keeper has ended, which would open it.
-    fn keeper_has_ended() -> Self::Failure;
+    /// The failure of an entry that needs a session, and [`open`](Self::open) gave none: it panicked, or the keeper that would run it has
+    /// ended. Nothing was sent for the entry.
+    fn failure(kind: BackendErrorKind, message: &'static str) -> Self::Failure;
 }

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt, future::join_all};
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::{BootTime, EntryId, Keeper, sync::Mutex};
+use crate::{BackendErrorKind, BootTime, EntryId, Keeper, sync::Mutex};
 
 const CLASS: Duration = Duration::from_secs(12);
 
@@ -19,6 +19,7 @@ struct TestOwner {
     sessions: SessionPool<Self>,
     /// A permit for each session that may be opened, or fail to.
     gate: Semaphore,
+    attempts: AtomicUsize,
     opened: Mutex<Vec<Arc<TestSession>>>,
     refuses: AtomicBool,
     panics: AtomicBool,
@@ -46,6 +47,7 @@ impl TestOwner {
         Arc::new(Self {
             sessions: SessionPool::new(keeper, Capacity { slots, bytes: usize::MAX }),
             gate: Semaphore::new(sessions),
+            attempts: AtomicUsize::new(0),
             opened: Mutex::new(Vec::new()),
             refuses: AtomicBool::new(false),
             panics: AtomicBool::new(false),
@@ -89,7 +91,9 @@ impl SessionOwner for TestOwner {
     }
 
     async fn open(self: &Arc<Self>, _: Duration) -> Result<Arc<TestSession>, &'static str> {
+        self.attempts.fetch_add(1, Ordering::AcqRel);
         self.gate.acquire().await.unwrap().forget();
+        assert!(!self.panics.load(Ordering::Acquire), "on purpose");
         if self.refuses.load(Ordering::Acquire) {
             return Err("refused");
         }
@@ -110,8 +114,8 @@ impl SessionOwner for TestOwner {
         Ok(self.sessions.forget(member))
     }
 
-    fn keeper_has_ended() -> &'static str {
-        "the keeper has ended"
+    fn failure(_: BackendErrorKind, message: &'static str) -> &'static str {
+        message
     }
 }
 
@@ -171,6 +175,30 @@ async fn all_that_wait_for_a_session_share_the_failure_to_open_it() {
     owner.refuses.store(false, Ordering::Release);
     owner.gate.add_permits(1);
     assert!(owner.join(1).await.unwrap().is_some(), "the next one opens another");
+}
+
+/// The second one hears of the panic only when another session is being opened.
+#[tokio::test]
+async fn a_panic_while_a_session_is_opened_is_told_and_stops_no_other_opening() {
+    let owner = TestOwner::new(100, 0);
+    owner.panics.store(true, Ordering::Release);
+    let (mut first, mut second) = (Box::pin(owner.join(1)), Box::pin(owner.join(2)));
+    assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+    owner.gate.add_permits(1);
+    let failed = first.await.map(|member| member.is_some());
+    assert_eq!(failed, Err("opening a session panicked"));
+
+    owner.panics.store(false, Ordering::Release);
+    let mut third = Box::pin(owner.join(3));
+    assert!((&mut third).now_or_never().is_none());
+    let failed = second.await.map(|member| member.is_some());
+    assert_eq!(failed, Err("opening a session panicked"));
+    let mut fourth = Box::pin(owner.join(4));
+    assert!((&mut fourth).now_or_never().is_none());
+    owner.gate.add_permits(2);
+    assert!(third.await.unwrap().is_some() && fourth.await.unwrap().is_some());
+    assert_eq!(owner.attempts.load(Ordering::Acquire), 2, "the third and the fourth share a session");
+    assert_eq!(owner.sessions_opened(), 1);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ impl SessionOwner for Pool {
         self.remove_entry(member).await
     }
 
-    fn keeper_has_ended() -> Failure {
-        Failure::new(Kind::Unavailable, "the keeper has ended").unsent()
+    fn failure(kind: Kind, message: &'static str) -> Failure {
+        Failure::new(kind, message).unsent()
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::TestEnv;
 
-/// The child sees that its locks are lost, and cannot take any. Whatever it drops or releases, the parent keeps its locks.
+/// The child sees that its locks are lost, and cannot take any, nor look at a queue or evict. Whatever it drops or releases, the parent
+/// keeps its locks.
 #[cfg(unix)]
 pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_none(env: TestEnv) {
     use lock_core::DistributedLock;
@@ -25,10 +26,10 @@ pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_no
         _ = queue_of(2, &wanted) => {}
     }
 
-    let lock = wanted.clone();
+    let (lock, own) = (wanted.clone(), client.locks.clone());
     let (held, waiting) = on_a_thread(move || {
         let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
-            child::end(&lock, held, waiting);
+            child::end(&own, &lock, held, waiting);
         };
         assert_eq!(child::outcome(child, SLACK), child::ALL_WELL, "the child found something wrong, or hung");
         (held, waiting)
@@ -130,12 +131,16 @@ pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_no
 #[cfg(unix)]
 mod child {
     use std::{
+        fmt,
         panic::{AssertUnwindSafe, catch_unwind},
         time::{Duration, Instant},
     };
 
     use futures_util::FutureExt;
-    use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, Lock, LostReason};
+    use lock_core::{
+        BackendError, BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, Lock, Locks,
+        LostReason,
+    };
 
     use crate::{
         SLACK, TestEnv,
@@ -147,16 +152,18 @@ mod child {
 
     /// What the child does instead of continuing the test: it checks what it inherited, and ends.
     pub(super) fn end(
+        locks: &Locks,
         lock: &Lock,
         held: [Guard; 2],
         waiting: impl Future<Output = Result<Guard, Error>>,
     ) -> ! {
-        let well = catch_unwind(AssertUnwindSafe(|| look(lock, held, waiting))).is_ok();
+        let well = catch_unwind(AssertUnwindSafe(|| look(locks, lock, held, waiting))).is_ok();
         std::process::exit(i32::from(!well));
     }
 
     /// Every future here has to be ready at once: no other thread of this process could wake it.
     fn look(
+        locks: &Locks,
         lock: &Lock,
         [released, dropped]: [Guard; 2],
         waiting: impl Future<Output = Result<Guard, Error>>,
@@ -165,6 +172,11 @@ mod child {
         assert!(matches!(granted, Err(Error::Forked { .. })));
         let queue = lock.queue().now_or_never().expect("it does not ask the store");
         assert!(matches!(queue, Err(Error::Forked { .. })));
+        let operator = locks.operator();
+        assert_forked(operator.queue(lock.name()));
+        assert_forked(operator.list(""));
+        assert_forked(operator.evict(lock.name(), released.entry_id()));
+        assert_forked(operator.diagnose());
         for guard in [&released, &dropped] {
             assert_eq!(guard.state(), HoldState::Lost(LostReason::Forked));
             assert!(!guard.is_held() && guard.remaining().is_zero());
@@ -176,6 +188,13 @@ mod child {
         assert!(matches!(release, Err(Error::Forked { .. })), "{release:?}");
         drop(dropped);
         drop(waiting);
+    }
+
+    /// An operator is told that this is a fork.
+    fn assert_forked<T: fmt::Debug>(asked: impl Future<Output = Result<T, BackendError>>) {
+        let answer = asked.now_or_never().expect("it does not ask the store");
+        let is_told = answer.as_ref().is_err_and(|error| *error.kind() == BackendErrorKind::Forked);
+        assert!(is_told, "{answer:?}");
     }
 
     /// What the child does instead of continuing the test: it connects and uses locks like a process that was not forked, and ends.

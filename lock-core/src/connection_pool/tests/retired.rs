@@ -1,9 +1,5 @@
 //! Connections that get no more requests, and those that were retired too early.
 
-use std::sync::{atomic::AtomicBool, mpsc};
-
-use futures_util::task::{ArcWake, waker};
-
 use super::*;
 
 #[tokio::test]
@@ -32,40 +28,6 @@ async fn callers_that_wait_for_another_get_one_that_was_taken_back() {
     pool.take_back(&late);
     assert!(Arc::ptr_eq(&waiting.await.unwrap().0, &late));
     assert!(Arc::ptr_eq(&pool.connection(&0), &late));
-}
-
-/// Uses the pool when it is woken, and then panics.
-struct Reentrant {
-    pool: ConnectionPool<Nowhere>,
-    returned: AtomicBool,
-}
-
-impl ArcWake for Reentrant {
-    fn wake_by_ref(this: &Arc<Self>) {
-        let (pool, (done, returned)) = (this.pool.clone(), mpsc::channel());
-        // On a thread of its own: a pool that is locked meanwhile must fail the test, and not hang it.
-        thread::spawn(move || {
-            pool.retire_where(|_| false);
-            // The test may have failed.
-            let _ = done.send(());
-        });
-        this.returned.store(returned.recv_timeout(Duration::from_secs(10)).is_ok(), Relaxed);
-        std::panic::panic_any("a waker that panics on purpose");
-    }
-}
-
-#[tokio::test]
-async fn a_waker_may_use_the_pool_and_panic_when_a_connection_is_taken_back() {
-    let pool = pool();
-    let (late, _) = pool.connect(&0).await.unwrap();
-    pool.retire(&late);
-    *pool.connector().fate.lock() = Fate::Silent;
-    let reentrant = Arc::new(Reentrant { pool: pool.clone(), returned: AtomicBool::new(false) });
-    let (mut waiting, foreign) = (Box::pin(pool.connect(&0)), waker(Arc::clone(&reentrant)));
-    assert!(waiting.as_mut().poll(&mut std::task::Context::from_waker(&foreign)).is_pending());
-    pool.take_back(&late);
-    assert!(reentrant.returned.load(Relaxed), "the pool is locked while it wakes");
-    assert!(Arc::ptr_eq(&waiting.await.unwrap().0, &late));
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! Creates that come late: they were sent to two members, answered by one, and arrive at the other one later; or they had to wait for a
-//! lease. PR08.
+//! lease. And a lease that was requested from two members. PR08.
 
 mod common;
 mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Client, HOUR, LATE, name, soon, told};
+use common::{Client, HOUR, LATE, name, options, soon, told};
 use etcd_client::GetOptions;
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
 use lock_core::{
@@ -155,6 +155,20 @@ async fn an_entry_that_leaves_while_its_lease_is_granted_is_not_created() {
     assert!(matches!(standing, Standing::Gone), "{standing:?}");
     assert_eq!(server.admin().count(&name(NAME)).await, 0);
     audit::eventually("the end of its lease", LATE, || async { server.admin().leases().await == 0 }).await;
+}
+
+/// The other member answers that the lease exists already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_was_granted_without_an_answer_is_used() {
+    let two = TwoWays::start().await;
+    let gate = Gate::new();
+    two.ways[0].order(Links::Open, Way::Replies, &Flow::Hold(gate.clone()));
+    // Another ttl needs another lease.
+    let guard = two.client.take(NAME, &options()).await;
+    let leases = two.server.admin().leases().await;
+    assert_eq!(leases, 2, "that of the first lock, and this one");
+    gate.open();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// If the session continued with a deleted tombstone, a create that was sent before the tombstone was set would succeed.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     client::Outcome,
-    error::{Cause, Failure},
+    error::{Failure, says_lease_exists},
     keys,
 };
 
@@ -71,15 +71,21 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
     Ok(session)
 }
 
-/// Requests the lease.
-async fn grant(unused: &UnusedLease<'_>, ttl: Duration) -> Outcome<LeaseGrantResponse> {
+/// Requests the lease. `None` if it exists already: the request arrived twice, and the first answer is missing.
+async fn grant(unused: &UnusedLease<'_>, ttl: Duration) -> Outcome<Option<LeaseGrantResponse>> {
     let lease = unused.lease;
     // At most a day.
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
     let sent = unused.pool.client.send(|channel| {
         unused.may_exist.store(true, Ordering::Relaxed);
         let mut leases = channel.lease.clone();
-        async move { leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await }
+        async move {
+            match leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await {
+                // Here and not with the other failures, for which the request would be repeated.
+                Err(error) if says_lease_exists(&error) => Ok(None),
+                granted => granted.map(Some),
+            }
+        }
     });
     sent.await
 }
@@ -88,19 +94,17 @@ async fn grant(unused: &UnusedLease<'_>, ttl: Duration) -> Outcome<LeaseGrantRes
 async fn granted(
     pool: &Pool,
     lease: i64,
-    answer: Result<LeaseGrantResponse, Failure>,
+    answer: Result<Option<LeaseGrantResponse>, Failure>,
 ) -> Result<Duration, Failure> {
-    let seconds = match answer {
-        Ok(granted) => granted.ttl(),
-        // The request arrived twice. One of the two was carried out, after the first was sent.
-        Err(failure) if failure.cause() == Cause::LeaseExists => {
-            let asked = pool.client.call(|channel| {
-                let mut leases = channel.lease.clone();
-                async move { leases.time_to_live(lease, None).await }
-            });
-            asked.await?.granted_ttl()
-        }
-        Err(failure) => return Err(failure),
+    let seconds = if let Some(granted) = answer? {
+        granted.ttl()
+    } else {
+        // One of the two requests was carried out, after the first was sent.
+        let asked = pool.client.call(|channel| {
+            let mut leases = channel.lease.clone();
+            async move { leases.time_to_live(lease, None).await }
+        });
+        asked.await?.granted_ttl()
     };
     // etcd never grants less than requested. If it did, the granted time would count.
     if let Ok(seconds @ 1..) = u64::try_from(seconds) {

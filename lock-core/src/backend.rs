@@ -67,7 +67,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn give_back(&self);
 
     /// Entries of this client that may have been lost, as the store says so: an early warning, which the keeper follows
-    /// up with a renewal. May miss some, may be empty; each call starts a stream of its own.
+    /// up with a renewal. That of an entry that still waits is renewed as soon as it holds. May miss some, may be empty; each call starts
+    /// a stream of its own.
     fn alarms(&self) -> Alarms;
 
     /// What this store promises, as data.

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Hint, HoldState, LostReason};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Hint, HoldState, LockName, LostReason};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 const TTL: Duration = s(12);
@@ -185,6 +185,24 @@ async fn an_evicted_holder_knows_it_at_once_and_not_at_its_next_renewal() {
     client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
     assert_eq!(guard.lost().await, LostReason::Gone);
     assert_at(sim.now(), evicted);
+}
+
+/// The answer that grants the lock is older than the alarm.
+#[tokio::test(start_paused = true)]
+async fn who_was_evicted_while_its_grant_was_in_flight_knows_it_at_once() {
+    let sim = Sim::new();
+    let client = sim.client();
+    // So that the keeper knows the entry, and listens, before the answer.
+    client.wire.share_leases();
+    client.wire.once(Verb::Enter, Fault::Late(s(2)));
+    let lock = client.locks.mutex("a").unwrap();
+    let taking = tokio::spawn(async move { lock.acquire_with(&options()).await.unwrap() });
+    sleep(s(1)).await;
+    let entry = sim.rows("a").await[0].entry.unwrap();
+    client.locks.operator().evict(&LockName::new("a").unwrap(), entry).await.unwrap();
+    let (guard, granted) = (taking.await.unwrap(), sim.now());
+    assert_eq!((guard.entry_id(), guard.lost().await), (entry, LostReason::Gone));
+    assert_at(sim.now(), granted);
 }
 
 /// The store removes an entry at its deadline, too. Which of the two is noticed first does not matter.

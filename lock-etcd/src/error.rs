@@ -30,8 +30,6 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     /// The member or the connection to it failed: another member may work.
     Member,
-    /// The lease to be granted exists already.
-    LeaseExists,
     /// The lease does not exist.
     LeaseGone,
     /// The server does not know the token of our user any more.
@@ -151,6 +149,11 @@ pub(crate) fn misunderstood(what: &str) -> Failure {
     Failure::new(Kind::Protocol, format!("the answer to {what} is malformed"))
 }
 
+/// Whether a grant was refused because the lease exists already.
+pub(crate) fn says_lease_exists(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("lease already exists"))
+}
+
 fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
     let said = status.message();
     let says = |words: &str| said.contains(words);
@@ -161,7 +164,6 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::Unavailable if says("etcdserver:") => (Kind::Unavailable, Cause::Other),
         Code::ResourceExhausted if says("space exceeded") => (Kind::OutOfMemory, Cause::NoSpace),
         Code::ResourceExhausted => (Kind::Unavailable, Cause::Other),
-        Code::FailedPrecondition if says("lease already exists") => (Kind::Unavailable, Cause::LeaseExists),
         Code::NotFound if says("lease not found") => (Kind::Unavailable, Cause::LeaseGone),
         Code::Unauthenticated => (Kind::Denied, Cause::StaleToken),
         // For example, users were changed since we logged in.
@@ -254,12 +256,6 @@ mod tests {
             ),
             (C::ResourceExhausted, "etcdserver: too many requests", Kind::Unavailable, Cause::Other),
             (C::NotFound, "etcdserver: requested lease not found", Kind::Unavailable, Cause::LeaseGone),
-            (
-                C::FailedPrecondition,
-                "etcdserver: lease already exists",
-                Kind::Unavailable,
-                Cause::LeaseExists,
-            ),
             (C::PermissionDenied, "etcdserver: permission denied", Kind::Denied, Cause::Other),
             (C::Unauthenticated, "etcdserver: invalid auth token", Kind::Denied, Cause::StaleToken),
             (C::InvalidArgument, "etcdserver: user name is empty", Kind::Denied, Cause::Other),

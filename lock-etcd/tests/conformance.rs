@@ -1,4 +1,4 @@
-//! The suite on a real etcd server, and a test that takes as long.
+//! The suite on a real etcd server, a test that takes as long, and one with the suite's relay.
 
 mod common;
 mod framing;
@@ -11,10 +11,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use common::{Client, options};
+use common::{Client, LATE, options};
 use framing::Grpc;
-use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire, resolve};
-use lock_core::{Backend, Keeper};
+use lock_conformance::{
+    Case, Declared, Framing, Gate, Harness, Relay, ServerControl, Verb, Wire, audit::eventually, resolve,
+};
+use lock_core::{Backend, Claim, Entry, EntryId, Keeper, Standing, Step, WaitMode};
 use lock_etcd::{Etcd, EtcdConfig};
 use server::{TestServer, declared};
 
@@ -126,4 +128,24 @@ async fn a_client_that_asks_nothing_keeps_its_connections() {
     }
     guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(connections(), began.1);
+}
+
+/// A lock beside it keeps the session alive, and with it the entry, which nobody refreshes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_removed_in_time_though_an_inspection_has_no_answer() {
+    const INSPECTION: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+    const TTL: Duration = Duration::from_secs(4);
+    let server = TestServer::start("case").await;
+    let relay = Relay::start(resolve(server.address()), Arc::new(Grpc));
+    let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", relay.address()));
+    let gate = Gate::new();
+    relay.hold_only(INSPECTION, &gate);
+    let guard = client.take("beside", &options().ttl(TTL)).await;
+    eventually("an inspection", LATE, || async { relay.held().contains_key(INSPECTION) }).await;
+    let entry = Entry::new(common::name("job"), EntryId::new(1), Claim::mutex(), TTL);
+    let standing = client.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap();
+    assert!(matches!(standing, Standing::Admitted { .. }), "{standing:?}");
+    client.await_queue("job", 0).await;
+    gate.open();
+    drop(guard);
 }

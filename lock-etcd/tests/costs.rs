@@ -11,10 +11,10 @@ use futures_util::{
     future::{join_all, poll_immediate},
 };
 use lock_conformance::{
-    Flow, Gate, Links, Proxy, Way,
+    Flow, Gate, Links, Newcomers, Proxy, Way,
     audit::{eventually, within},
 };
-use lock_core::DistributedLock;
+use lock_core::{DistributedLock, Error};
 use server::{TestServer, answered, quiet, requests};
 use tokio::task::JoinSet;
 
@@ -164,6 +164,28 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     // The keeper has removed the doubted entry, whose create was sent or not. The other guards are dropped, and leave with a delete.
     let most = OTHERS + 2;
     assert!(asked["KV/Txn"] <= most, "{asked:?} for {OTHERS} that began, and one that gave up");
+}
+
+/// Nothing was sent, so there is no lease to revoke. A revoke would be repeated until the end of the outage, and a close waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_tried_in_an_outage_cost_nothing_when_it_is_over() {
+    const TRIES: usize = 20;
+    let server = TestServer::start("case").await;
+    let direct = server.address();
+    let revokes = async || answered(&direct, "Lease/LeaseRevoke").await;
+    let server = server.behind_proxy();
+    server.proxy().newcomers(Newcomers::Refuse);
+    let client = Client::new(&url(&server));
+    let (lock, options) = (client.mutex("job"), told().renew(false));
+    // These are dropped while they wait for a connection.
+    assert!((0..TRIES).all(|_| lock.try_acquire_with(&options).now_or_never().is_none()));
+    let tries = (0..TRIES).map(|_| lock.try_acquire_with(&options));
+    for tried in soon("an error", join_all(tries)).await {
+        assert!(matches!(tried, Err(Error::Backend { .. })), "{tried:?}");
+    }
+    server.proxy().heal();
+    client.locks.close(LATE).await.unwrap();
+    assert_eq!(revokes().await, 0);
 }
 
 /// Of several holders, only the next entry watches the first one. As many waiters as there are permits watch the last one. Only the next

@@ -1,14 +1,17 @@
-//! Creates that were sent to two members and answered by one, and that arrive at the other one later. PR08.
+//! Creates that come late: they were sent to two members, answered by one, and arrive at the other one later; or they had to wait for a
+//! lease. And a lease that was requested from two members. PR08.
 
 mod common;
 mod server;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use common::{Client, LATE, name, soon, told};
+use common::{Client, HOUR, LATE, name, options, soon, told};
 use etcd_client::GetOptions;
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
-use lock_core::{DistributedLock, Error, Released};
+use lock_core::{
+    Claim, Creates, Departure, DistributedLock, Entry, EntryId, Error, Released, Standing, Step, WaitMode,
+};
 use server::{TestServer, answered};
 
 const NAME: &str = "job";
@@ -126,6 +129,46 @@ async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later(
     two.let_in(&late).await;
     assert_eq!(two.standing().await, 0, "an entry that had left came back");
     two.client.assert_free(NAME).await;
+}
+
+/// An entry with a lease of its own is known to nobody before its lease is granted, so the leave finds nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_leaves_while_its_lease_is_granted_is_not_created() {
+    let server = TestServer::start("case").await;
+    let direct = server.address();
+    let grants = async || answered(&direct, "Lease/LeaseGrant").await;
+    let server = server.behind_proxy();
+    let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", server.address()));
+    // This connects, and gets no lease.
+    client.await_queue(NAME, 0).await;
+    let gate = Gate::new();
+    server.proxy().order(Links::Open, Way::Replies, &Flow::Hold(gate.clone()));
+    let mut entry = Entry::new(name(NAME), EntryId::new(1), Claim::mutex(), HOUR);
+    entry.renew = false;
+    let (backend, entering) = (Arc::clone(&client.backend), entry.clone());
+    let entering = tokio::spawn(async move { backend.enter(&entering, Step::Create, WaitMode::Queue).await });
+    audit::eventually("the grant", LATE, || async { grants().await == 1 }).await;
+    let left = client.backend.leave(&entry, Creates::InDoubt).await.unwrap();
+    assert_eq!(left, Departure::Absent);
+    gate.open();
+    let standing = soon("an answer", entering).await.unwrap().unwrap();
+    assert!(matches!(standing, Standing::Gone), "{standing:?}");
+    assert_eq!(server.admin().count(&name(NAME)).await, 0);
+    audit::eventually("the end of its lease", LATE, || async { server.admin().leases().await == 0 }).await;
+}
+
+/// The other member answers that the lease exists already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_was_granted_without_an_answer_is_used() {
+    let two = TwoWays::start().await;
+    let gate = Gate::new();
+    two.ways[0].order(Links::Open, Way::Replies, &Flow::Hold(gate.clone()));
+    // Another ttl needs another lease.
+    let guard = two.client.take(NAME, &options()).await;
+    let leases = two.server.admin().leases().await;
+    assert_eq!(leases, 2, "that of the first lock, and this one");
+    gate.open();
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// If the session continued with a deleted tombstone, a create that was sent before the tombstone was set would succeed.

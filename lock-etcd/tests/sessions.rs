@@ -124,6 +124,39 @@ async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
+/// The entry ahead has left. The answer that the waiter's own entry exists is in flight while its session ends, and the entry with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_waiter_is_granted_a_lock_under_a_session_that_has_ended() {
+    let server = TestServer::start("case").await;
+    let (direct, admin) = (server.address(), server.admin());
+    // The keeper's connection names the key of evictions, which it watches.
+    let is_keepers = |sent: &[u8]| sent.windows(7).any(|part| part == b"case/e1");
+    let proxy = Proxy::start(direct.parse().unwrap(), is_keepers);
+    let holder = Client::new(&format!("{}?heartbeat=1h", url(&server)));
+    let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", proxy.address()));
+    let guard = holder.take(NAME, &told()).await;
+    // It is in the session of the waiter, and tells when that has ended.
+    let beside = client.take("beside", &told()).await;
+    let waiter = client.waiting(NAME, &told(), 2).await;
+    audit::eventually("the keeper's stream", LATE, || async { proxy.hinting() == 1 }).await;
+    quiet(&direct, &["KV/Txn", "Watch/Watch"]).await;
+    let before = answered(&direct, "KV/Txn").await;
+    let gate = Gate::new();
+    proxy.order(Links::OpenCommands, Way::Replies, &Flow::Hold(gate.clone()));
+    guard.release().await.unwrap().confirmed().unwrap();
+    audit::eventually("the waiter's read", LATE, || async { answered(&direct, "KV/Txn").await > before })
+        .await;
+    let session = admin.keys(&name(NAME)).await[0].lease();
+    admin.client().await.lease_revoke(session).await.unwrap();
+    soon("the end of the session", beside.lost()).await;
+    gate.open();
+    let guard = soon("the waiter", waiter).await.unwrap();
+    let keys = admin.keys(&name(NAME)).await;
+    let places: Vec<_> = keys.iter().map(|key| key.create_revision().unsigned_abs()).collect();
+    assert!(places.contains(&guard.token().get()), "{guard:?} has no entry: {places:?}");
+    guard.release().await.unwrap().confirmed().unwrap();
+}
+
 /// The cluster may be slow to answer while the next waiter is admitted, so the client does not ask whether the lease exists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {

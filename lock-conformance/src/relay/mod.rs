@@ -85,7 +85,13 @@ impl Relay {
     /// Holds every answer until the gate opens. Requests arrive, and so do hints that the server sends beside its answers. Where both
     /// share one stream of bytes, what follows an answer stays behind it.
     pub fn hold(&self, gate: &Gate) {
-        self.traffic.hold(gate);
+        self.traffic.hold(None, gate);
+    }
+
+    /// The same for answers to requests of this name only, as [`asked`](Self::asked) has it. All others pass, where they do not share one
+    /// stream of bytes with an answer that is held.
+    pub fn hold_only(&self, name: &str, gate: &Gate) {
+        self.traffic.hold(Some(name), gate);
     }
 
     /// How many requests of each name were sent so far.

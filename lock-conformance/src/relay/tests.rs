@@ -211,6 +211,28 @@ async fn an_answer_waits_at_the_gate_with_what_comes_behind_it() {
 }
 
 #[tokio::test]
+async fn answers_to_requests_of_other_names_pass_the_gate() {
+    let (listener, address) = listen().await;
+    let relay = Relay::start(address, letters());
+    let mut client = connect(&relay).await;
+    let mut server = accept(&listener).await;
+    let gate = Gate::new();
+    relay.hold_only("look", &gate);
+    client.say("?enter\n").await;
+    server.hears(&["?enter"]).await;
+    server.say("=entered\n").await;
+    client.hears(&["=entered"]).await;
+    client.say("?look\n").await;
+    server.hears(&["?look"]).await;
+    server.say("=seen\n").await;
+    soon("an answer at the gate", gate.reached()).await;
+    client.hears_nothing().await;
+    assert_eq!(relay.held(), counts([("look", 1)]));
+    gate.open();
+    client.hears(&["=seen"]).await;
+}
+
+#[tokio::test]
 async fn the_end_of_a_connection_is_passed_on_with_all_before_it() {
     let (listener, address) = listen().await;
     let relay = Relay::start(address, letters());

@@ -25,7 +25,8 @@ pub(super) struct Counts {
     pub(super) doubled: BTreeMap<String, u64>,
     pub(super) held: BTreeMap<String, u64>,
     pub(super) hints: u64,
-    gate: Option<Gate>,
+    /// Where answers wait: those to requests of this name, or all.
+    gate: Option<(Option<String>, Gate)>,
 }
 
 impl Traffic {
@@ -106,15 +107,19 @@ impl Traffic {
     #[must_use]
     pub fn gate(&self, name: &str) -> Option<Gate> {
         let mut counts = self.counts();
-        let gate = counts.gate.clone();
+        let gate = match &counts.gate {
+            Some((only, gate)) if only.as_deref().is_none_or(|only| only == name) => Some(gate.clone()),
+            _ => None,
+        };
         if gate.is_some() {
             count(&mut counts.held, name);
         }
         gate
     }
 
-    pub(super) fn hold(&self, gate: &Gate) {
-        self.counts().gate = Some(gate.clone());
+    /// Holds the answers to requests of this name, or all.
+    pub(super) fn hold(&self, only: Option<&str>, gate: &Gate) {
+        self.counts().gate = Some((only.map(str::to_owned), gate.clone()));
     }
 
     /// Waits until something goes wrong, and says what.

@@ -25,9 +25,11 @@ pub(super) struct Registry {
 }
 
 #[derive(Debug)]
-struct Record {
+pub(super) struct Record {
     due: BootTime,
     tracked: Tracked,
+    /// Whether an alarm came for the entry while it waited.
+    pub(super) alarmed: bool,
 }
 
 #[derive(Debug)]
@@ -93,13 +95,13 @@ impl Registry {
     }
 
     /// Inserts a record, and returns the one that it replaces.
-    pub(super) fn insert(&mut self, id: EntryId, due: BootTime, tracked: Tracked) -> Option<Tracked> {
-        let old = self.records.insert(id, Record { due, tracked });
+    pub(super) fn insert(&mut self, id: EntryId, due: BootTime, tracked: Tracked) -> Option<Record> {
+        let old = self.records.insert(id, Record { due, tracked, alarmed: false });
         if let Some(old) = &old {
             self.due.remove(&(old.due, id));
         }
         self.due.insert((due, id));
-        old.map(|old| old.tracked)
+        old
     }
 
     pub(super) fn remove(&mut self, id: EntryId) -> Option<Tracked> {
@@ -122,6 +124,19 @@ impl Registry {
         match &self.records.get(&id)?.tracked {
             Tracked::Held(lease) => Some(lease),
             Tracked::Waiting { .. } => None,
+        }
+    }
+
+    /// The lease for which an alarm came. That of a waiter is only remembered: the waiter may be granted the lock by an answer or a hint
+    /// that is older than the alarm.
+    pub(super) fn on_alarm(&mut self, id: EntryId) -> Option<HeldLease> {
+        let record = self.records.get_mut(&id)?;
+        match &record.tracked {
+            Tracked::Held(lease) => Some(lease.clone()),
+            Tracked::Waiting { .. } => {
+                record.alarmed = true;
+                None
+            }
         }
     }
 

@@ -175,11 +175,16 @@ impl Renewals {
         // What is never due needs no task.
         let start = due < BootTime::FAR_FUTURE && !std::mem::replace(&mut registry.started, true);
         drop(registry);
+        let alarmed = old.as_ref().is_some_and(|old| old.alarmed);
         drop(old);
         if start {
             self.start();
         } else if wake {
             self.wake.notify_one();
+        }
+        if alarmed {
+            // It came for the record before this one, and the lease is the same.
+            self.renew_alarmed(id);
         }
         true
     }
@@ -219,9 +224,9 @@ impl Renewals {
         renewals.upgrade().as_ref().map(f)
     }
 
-    /// The store says that this lease may be lost: its renewal shows whether it is.
+    /// The store says that this lease may be lost: its renewal shows whether it is. That of a waiter is renewed once it holds.
     fn renew_alarmed(self: &Arc<Self>, id: EntryId) {
-        let Some(lease) = self.registry.lock().held_lease(id).cloned() else { return };
+        let Some(lease) = self.registry.lock().on_alarm(id) else { return };
         let renewals = Arc::clone(self);
         self.keeper.spawn(async move { renewals.renew_batch(vec![lease], None).await });
     }

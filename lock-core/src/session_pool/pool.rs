@@ -44,11 +44,16 @@ impl<K: SessionKind> SessionPool<K> {
         }
     }
 
-    /// Adds a member that has a session of its own, which is in no class.
-    pub fn add_private(&self, member: K::Member) -> Arc<K::Member> {
+    /// Adds a member that has a session of its own, which is in no class. `None` if its entry [may not join](super::join): then the owner
+    /// ends the session, which nothing needs.
+    pub fn add_private(&self, member: K::Member) -> Option<Arc<K::Member>> {
         let (member, now) = (Arc::new(member), self.keeper.now());
-        self.lock().add_member(&member, now);
-        member
+        let mut registry = self.lock();
+        if !registry.may_join(member.id(), now) {
+            return None;
+        }
+        registry.add_member(&member, now);
+        Some(member)
     }
 
     /// The member for an entry.

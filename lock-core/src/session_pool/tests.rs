@@ -302,11 +302,21 @@ async fn a_session_that_was_removed_keeps_its_members_until_they_are_forgotten()
 async fn a_member_with_a_session_of_its_own_is_in_no_class() {
     let owner = TestOwner::new(2, 0);
     let alone = Arc::new(TestSession { alive: AtomicBool::new(true) });
-    let member = owner.sessions.add_private(TestMember::new(1, &alone));
+    let member = owner.sessions.add_private(TestMember::new(1, &alone)).unwrap();
     assert!(owner.try_join(2).is_none() && owner.sessions.any_session().is_none());
     assert_eq!(owner.sessions.members_of(&alone).len(), 1);
     assert!(owner.sessions.forget(&member));
     assert!(owner.sessions.members_of(&alone).is_empty());
+}
+
+/// The entry left while its session was being opened.
+#[tokio::test]
+async fn an_entry_that_has_left_is_no_member_of_a_session_of_its_own() {
+    let owner = TestOwner::new(2, 0);
+    let alone = Arc::new(TestSession { alive: AtomicBool::new(true) });
+    owner.sessions.add_tombstone(EntryId::new(1), CLASS);
+    assert!(owner.sessions.add_private(TestMember::new(1, &alone)).is_none());
+    assert!(owner.sessions.find(EntryId::new(1)).is_none() && owner.sessions.members_of(&alone).is_empty());
 }
 
 #[tokio::test]

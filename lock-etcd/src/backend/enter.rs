@@ -352,7 +352,7 @@ impl Etcd {
         }
     }
 
-    fn waits(&self, member: &Member, place: i64, hints: Subscription) -> Standing {
+    fn waits(&self, member: &Arc<Member>, place: i64, hints: Subscription) -> Standing {
         let (ahead, label) = member.seen();
         Standing::Waiting {
             token: FencingToken::new(place.unsigned_abs()),
@@ -361,7 +361,7 @@ impl Etcd {
             ahead,
             holder: Some(Holder::Ours { label }),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
-            hints: Box::pin(ConfirmedHints::new(hints, &self.client)),
+            hints: Box::pin(ConfirmedHints::new(hints, &self.client, member)),
         }
     }
 

@@ -214,7 +214,7 @@ impl Connections {
 /// After which time the same request should be sent again. `None` if it should not.
 fn retry_delay(failure: &Failure, was_connected: bool) -> Option<Duration> {
     match (failure.kind(), failure.cause()) {
-        (_, Cause::LeaseGone | Cause::LeaseExists) | (Kind::Denied, _) => None,
+        (_, Cause::LeaseGone) | (Kind::Denied, _) => None,
         // Give a cluster that is not ready some time.
         (Kind::Unavailable, _) => Some(NOT_READY_DELAY),
         // After a broken connection, try another member immediately. If no member can be reached, report that.

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     client::Client,
     queue::{self, Reads},
+    session::Member,
 };
 
 /// The hints for one waiter. An `Admitted` hint from here is certain.
@@ -29,16 +31,19 @@ use crate::{
 /// create revision that is the waiter's token, then it existed all the time, also in the revision of that delete, and there it was the
 /// next. Any member can answer that from its own data: what it has applied is the history of the cluster, and only its revision has to be
 /// checked. Mostly the answering member is the one that sent the event of the delete, and so has reached that revision.
+///
+/// The session may end while the answer is in flight, and the entry with it. So the answer counts only while the member is alive.
 pub(crate) struct ConfirmedHints {
     subscription: Subscription,
     client: Client,
+    member: Arc<Member>,
     /// The core polls this with its own waker, so a user's waker that panics harms no connection.
     asking: Option<BoxFuture<'static, Hint>>,
 }
 
 impl ConfirmedHints {
-    pub(crate) fn new(subscription: Subscription, client: &Client) -> Self {
-        Self { subscription, client: client.clone(), asking: None }
+    pub(crate) fn new(subscription: Subscription, client: &Client, member: &Arc<Member>) -> Self {
+        Self { subscription, client: client.clone(), member: Arc::clone(member), asking: None }
     }
 }
 
@@ -51,7 +56,8 @@ impl Stream for ConfirmedHints {
             if let Some(asking) = &mut this.asking {
                 let hint = ready!(asking.poll_unpin(cx));
                 this.asking = None;
-                return Poll::Ready(Some(hint));
+                let is_alive = this.member.is_alive(this.client.keeper().now());
+                return Poll::Ready(Some(if is_alive { hint } else { Hint::Changed }));
             }
             match ready!(Pin::new(&mut this.subscription).poll_next(cx)) {
                 Some(WaitEvent::Admissible(condition)) => {

@@ -53,7 +53,12 @@ impl Sessions {
             return session_pool::join(&self.0, entry.id, class(entry.ttl), 0, make).await;
         }
         let session = open::open_private(&self.0, entry.ttl).await?;
-        Ok(Some(self.0.sessions.add_private(self.new_member(entry, &session))))
+        let member = self.0.sessions.add_private(self.new_member(entry, &session));
+        if member.is_none() {
+            // It has left meanwhile: no other leave follows.
+            self.0.end_private(&session);
+        }
+        Ok(member)
     }
 
     fn new_member(&self, entry: &Entry, session: &Arc<Session>) -> Member {

@@ -1,9 +1,15 @@
 //! Opens sessions.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
-use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy, isolate};
+use lock_core::{BackendErrorKind as Kind, Entropy, SystemEntropy, isolate};
 
 use super::{
     pool::{Pool, class},
@@ -12,7 +18,7 @@ use super::{
 };
 use crate::{
     client::Outcome,
-    error::{Cause, Failure},
+    error::{Failure, says_lease_exists},
     keys,
 };
 
@@ -30,10 +36,15 @@ pub(super) async fn open_private(pool: &Pool, ttl: Duration) -> Result<Arc<Sessi
 async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failure> {
     let lease = fresh_lease();
     // If the answer is lost, or the caller is dropped, there may be a lease that nothing uses.
-    let mut unused = UnusedLease { pool, lease: Some(lease), late: true };
-    let sent = grant(pool, lease, ttl).await;
-    unused.late = sent.unanswered;
-    let (granted, proved) = sent.answer.map_err(Failure::unsent)?;
+    let mut unused = UnusedLease { pool, lease, may_exist: AtomicBool::new(false), late: true };
+    let proved = pool.keeper.now();
+    let Outcome { answer, unanswered } = grant(&unused, ttl).await;
+    unused.late = unanswered;
+    if answer.is_err() && !unanswered {
+        // What was sent, if anything, was refused.
+        unused.disarm();
+    }
+    let granted = granted(pool, lease, answer).await.map_err(Failure::unsent)?;
     let key = if shared {
         let key = keys::session(&pool.prefix, lease);
         let put = pool.client.call(|channel| {
@@ -53,43 +64,47 @@ async fn open(pool: &Pool, ttl: Duration, shared: bool) -> Result<Session, Failu
         let message = "a lease was over before its grant was answered";
         return Err(Failure::new(Kind::TimedOut, message).at(&pool.client.cluster().config).unsent());
     }
-    unused.lease = None;
+    unused.disarm();
     isolate(|| {
         tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
     });
     Ok(session)
 }
 
-async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Outcome<(Duration, BootTime)> {
-    let proved = pool.keeper.now();
+/// Requests the lease. `None` if it exists already: the request arrived twice, and the first answer is missing.
+async fn grant(unused: &UnusedLease<'_>, ttl: Duration) -> Outcome<Option<LeaseGrantResponse>> {
+    let lease = unused.lease;
     // At most a day.
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
-    let sent = pool.client.send(|channel| {
+    let sent = unused.pool.client.send(|channel| {
+        unused.may_exist.store(true, Ordering::Relaxed);
         let mut leases = channel.lease.clone();
-        async move { leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await }
+        async move {
+            match leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await {
+                // Here and not with the other failures, for which the request would be repeated.
+                Err(error) if says_lease_exists(&error) => Ok(None),
+                granted => granted.map(Some),
+            }
+        }
     });
-    let Outcome { answer, unanswered } = sent.await;
-    let answer = granted(pool, lease, answer).await.map(|granted| (granted, proved));
-    Outcome { answer, unanswered }
+    sent.await
 }
 
 /// The time for which the lease was granted.
 async fn granted(
     pool: &Pool,
     lease: i64,
-    answer: Result<LeaseGrantResponse, Failure>,
+    answer: Result<Option<LeaseGrantResponse>, Failure>,
 ) -> Result<Duration, Failure> {
-    let seconds = match answer {
-        Ok(granted) => granted.ttl(),
-        // The request arrived twice. One of the two was carried out, after the first was sent.
-        Err(failure) if failure.cause() == Cause::LeaseExists => {
-            let asked = pool.client.call(|channel| {
-                let mut leases = channel.lease.clone();
-                async move { leases.time_to_live(lease, None).await }
-            });
-            asked.await?.granted_ttl()
-        }
-        Err(failure) => return Err(failure),
+    let seconds = if let Some(granted) = answer? {
+        granted.ttl()
+    } else {
+        // One of the two requests was carried out, after the first was sent.
+        let asked = pool.client.call(|channel| {
+            let mut leases = channel.lease.clone();
+            async move { leases.time_to_live(lease, None).await }
+        });
+        asked.await?.granted_ttl()
     };
     // etcd never grants less than requested. If it did, the granted time would count.
     if let Ok(seconds @ 1..) = u64::try_from(seconds) {
@@ -105,19 +120,29 @@ fn fresh_lease() -> i64 {
     i64::try_from(SystemEntropy.bits() >> 65).unwrap_or(1).max(1)
 }
 
-/// On drop, revokes a lease that may have been granted.
+/// On drop, revokes a lease that may have been granted, and no other: a revoke is repeated until it is answered, so in an outage there
+/// would be one for each session that could not be opened.
 struct UnusedLease<'a> {
     pool: &'a Pool,
-    lease: Option<i64>,
+    lease: i64,
+    /// Whether it may have been granted, and is not used.
+    may_exist: AtomicBool,
     /// Whether a grant may still be carried out.
     late: bool,
 }
 
+impl UnusedLease<'_> {
+    /// The lease is used, or was certainly not granted.
+    fn disarm(&mut self) {
+        *self.may_exist.get_mut() = false;
+    }
+}
+
 impl Drop for UnusedLease<'_> {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease {
+        if *self.may_exist.get_mut() {
             let late = self.late.then(|| self.pool.keeper.now() + REVOKE_FOR);
-            self.pool.reap(lease, late, |_| {});
+            self.pool.reap(self.lease, late, |_| {});
         }
     }
 }

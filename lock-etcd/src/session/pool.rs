@@ -58,9 +58,14 @@ impl Pool {
     pub(super) fn forget(&self, member: &Arc<Member>) {
         self.sessions.forget(member);
         if member.session.is_private() && !member.session.has_ended() {
-            member.session.end();
-            self.reap(member.session.lease(), member.session.late_grant, |_| {});
+            self.end_private(&member.session);
         }
+    }
+
+    /// Ends a session of one entry, which nothing needs any more.
+    pub(super) fn end_private(&self, session: &Session) {
+        session.end();
+        self.reap(session.lease(), session.late_grant, |_| {});
     }
 
     /// Revokes a lease that has ended until that is confirmed. `late`: until when a grant of it may be carried out.

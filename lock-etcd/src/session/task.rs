@@ -13,7 +13,7 @@ use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use lock_core::{BootTime, excerpt, session_pool::sweep};
 
 use super::{leave::delete, pool::Pool, session::Session};
-use crate::keys;
+use crate::{client::Client, keys};
 
 /// How often members are checked for whether their time is over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, class: Duration) {
     let weak = Arc::downgrade(pool);
     let due = session.proved() + session.granted() / 3;
-    let mut task = SessionTask { due, proofs: 0, session: Arc::clone(&session) };
+    let mut task = SessionTask { due, proofs: 0, session: Arc::clone(&session), inspection: Arc::default() };
     pool.keeper.spawn(async move {
         tokio::select! {
             // At once, even with a request in flight: its members are notified.
@@ -46,6 +46,8 @@ struct SessionTask {
     /// When the next proof is due.
     due: BootTime,
     proofs: u32,
+    /// Shared with the inspection that is under way.
+    inspection: Arc<()>,
 }
 
 impl SessionTask {
@@ -90,7 +92,7 @@ impl SessionTask {
                 self.due = session.proved() + session.granted() / 3;
                 self.proofs += 1;
                 if self.proofs.is_multiple_of(INSPECT) {
-                    inspect(pool, session).await;
+                    self.inspect(pool);
                 }
             }
             Err(failure) => {
@@ -102,6 +104,19 @@ impl SessionTask {
                 self.due = pool.keeper.now() + pause;
             }
         }
+    }
+
+    /// Begins an inspection, unless one is under way. Nothing waits for its answer, which may take as long as any request.
+    fn inspect(&self, pool: &Arc<Pool>) {
+        if Arc::strong_count(&self.inspection) > 1 {
+            return;
+        }
+        let (under_way, session) = (Arc::clone(&self.inspection), Arc::clone(&self.session));
+        let (weak, client) = (Arc::downgrade(pool), pool.client.clone());
+        pool.keeper.spawn(async move {
+            inspect(&weak, &client, &session).await;
+            drop(under_way);
+        });
     }
 }
 
@@ -130,13 +145,15 @@ pub(super) fn end_idle(pool: &Pool) {
 }
 
 /// Deletes keys that the lease keeps alive and that no member has: there should be none.
-async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
+async fn inspect(pool: &Weak<Pool>, client: &Client, session: &Arc<Session>) {
     let lease = session.lease();
-    let asked = pool.client.call(|channel| {
+    let asked = client.call(|channel| {
         let mut leases = channel.lease.clone();
         async move { leases.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
     });
     let Ok(answer) = asked.await else { return };
+    // With the session all its keys end.
+    let Some(pool) = pool.upgrade().filter(|_| !session.has_ended()) else { return };
     let revision = answer.header().map_or(0, ResponseHeader::revision);
     // Only now, after the read: an entry that came in between was a member before its key existed.
     let members = pool.sessions.members_of(session);
@@ -146,10 +163,10 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             continue;
         }
         let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
-        pool.client.warn("nobody knows", move |times| {
+        client.warn("nobody knows", move |times| {
             tracing::warn!(key = %shown, times, "an entry that nobody knows is deleted");
         });
         // Deletes only this life of the key. If it fails, the next inspection finds the key again.
-        drop(delete(&pool.client, key, CompareOp::Less, revision + 1).await);
+        drop(delete(client, key, CompareOp::Less, revision + 1).await);
     }
 }

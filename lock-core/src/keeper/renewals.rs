@@ -84,12 +84,14 @@ impl Renewals {
         self.register(entry.id, valid_until, Tracked::Waiting { entry, creates }, registered)
     }
 
-    /// Removes a lease of which nothing is in the store.
-    pub(crate) fn forget(&self, id: EntryId) {
+    /// Removes a lease of which nothing is in the store. False if it is not registered.
+    pub(crate) fn forget(&self, id: EntryId) -> bool {
         // Dropped only when the registry is unlocked: that may run foreign code.
         let tracked = self.registry.lock().remove(id);
+        let was_registered = tracked.is_some();
         drop(tracked);
         self.closing.notify_gone();
+        was_registered
     }
 
     /// Removes a lease and schedules its leave in one step: a close always finds one or the other. `None` if it is not registered:

@@ -204,7 +204,9 @@ impl Renewals {
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
             tokio::select! {
                 biased;
-                Some(ids) = alarms.next() => { Self::upgrade(renewals, |renewals| renewals.renew_alarmed(ids)); }
+                Some(ids) = alarms.next() => {
+                    Self::upgrade(renewals, |renewals| renewals.renew_alarmed(ids));
+                }
                 () = wake.notified() => {}
                 () = keeper.sleep_until(parked_until) => {}
             }

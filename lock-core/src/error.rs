@@ -40,7 +40,7 @@ pub enum Error {
         /// Whether the work under it was stopped, as [`run`](crate::DistributedLock::run) does. If not, it may be finished.
         stopped: bool,
     },
-    /// Grants arrived, but each after its own lease had ended.
+    /// The store answered, but each time after the lease that was asked for had ended.
     #[error("lock `{name}` is granted more slowly than its ttl of {ttl:?} lasts; use a longer ttl")]
     TooSlow {
         /// The lock.

@@ -65,7 +65,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::WaitTimeout`] when `wait` has passed; [`Error::Backend`] when the store is away and the options do not say
     /// to wait for it; [`Error::ClaimMismatch`] when the name is in use as another kind of lock; [`Error::Input`] for an
-    /// option out of range; [`Error::TooSlow`], [`Error::Closed`], [`Error::Forked`].
+    /// option out of range; [`Error::TooSlow`] when answers take longer than the ttl; [`Error::Closed`], [`Error::Forked`].
     ///
     /// # Cancel safety
     /// Dropping the future gives up its place in the queue; another call begins at the end. A request that is under way may still be

@@ -25,6 +25,8 @@ pub(crate) struct PendingEntry {
     creates: Creates,
     /// Until when the entry can be in the store, as counted from the last request.
     free_by: BootTime,
+    /// Whether the last answer was one to a create, and came when the keeper had given the entry up.
+    create_was_late: bool,
     /// The entry before this one, which may still be in the store.
     former: Option<(Arc<Entry>, Creates)>,
 }
@@ -52,12 +54,18 @@ impl PendingEntry {
             registered: false,
             creates: Creates::Answered,
             free_by,
+            create_was_late: false,
             former: None,
         }
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.entry
+    }
+
+    /// Whether the lease of the entry had ended when its create was answered. So the keeper had given it up, and the entry is gone.
+    pub(crate) fn create_was_late(&self) -> bool {
+        self.create_was_late
     }
 
     /// Asks for a lease of this ttl from the next request on. False if the entry has asked for one as long already.
@@ -78,6 +86,7 @@ impl PendingEntry {
         if mode == WaitMode::Try {
             self.leave_former().await?;
         }
+        self.create_was_late = false;
         let step = self.token.map_or(Step::Create, Step::Again);
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
@@ -105,14 +114,17 @@ impl PendingEntry {
                 let (entry, creates) = (Arc::clone(&self.entry), self.creates);
                 let registered = std::mem::replace(&mut self.registered, true);
                 if !self.client.renewals.register_waiting(entry, creates, *valid_until, registered) {
+                    self.create_was_late = step == Step::Create;
                     return Ok(Standing::Gone);
                 }
             }
             Ok(Standing::Busy | Standing::Gone) => {
-                self.forget();
+                self.create_was_late = !self.forget() && step == Step::Create;
                 self.token = None;
             }
-            Err(_) if self.token.is_none() && self.creates == Creates::Answered => self.forget(),
+            Err(_) if self.token.is_none() && self.creates == Creates::Answered => {
+                self.forget();
+            }
             Err(_) => {}
         }
         answer
@@ -135,11 +147,9 @@ impl PendingEntry {
         }
     }
 
-    /// Nothing of the entry is in the store: there is nothing to leave.
-    fn forget(&mut self) {
-        if std::mem::take(&mut self.registered) {
-            self.client.renewals.forget(self.entry.id);
-        }
+    /// Nothing of the entry is in the store: there is nothing to leave. False if the keeper had given it up before.
+    fn forget(&mut self) -> bool {
+        !std::mem::take(&mut self.registered) || self.client.renewals.forget(self.entry.id)
     }
 
     /// Starts over with an entry of another id, at the end of the queue.

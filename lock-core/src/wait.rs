@@ -10,13 +10,13 @@ use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 use futures_util::{StreamExt, future::poll_fn};
 
 use crate::{
-    AcquireOptions, AcquireProgress, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints,
-    Hold, Holder, LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client,
+    AcquireOptions, AcquireProgress, BackendError, BootTime, Claim, Entry, Error, FencingToken, Guard, Hint,
+    Hints, Hold, Holder, LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client,
     event_log::Event, pending_entry::PendingEntry, shown_label,
 };
 
-/// How many grants in a row may come after their own lease has ended; one more, and the ttl is too short.
-const MAX_LATE_GRANTS: u32 = 3;
+/// How many answers in a row may come after the lease that they are about has ended; one more, and the ttl is too short.
+const MAX_LATE_ANSWERS: u32 = 3;
 
 /// Takes the lock, waiting for it as the options say.
 pub(crate) async fn acquire(
@@ -76,7 +76,7 @@ async fn begin(
             queued: false,
             failures: 0,
             looks: 0,
-            late_grants: 0,
+            late_answers: 0,
             seen: None,
             listening: None,
         };
@@ -126,8 +126,8 @@ struct Acquisition<'a> {
     failures: u32,
     /// How often the store answered that the entry has to wait.
     looks: u32,
-    /// Grants in a row that came after their own lease had ended.
-    late_grants: u32,
+    /// Answers in a row that came after the lease that they are about had ended: grants, and others to creates.
+    late_answers: u32,
     /// What was ahead when the queue was last seen.
     seen: Option<(u64, Option<Holder>)>,
     /// What to listen to since the last answered look.
@@ -177,7 +177,7 @@ impl Acquisition<'_> {
                 }
                 Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints }) => {
                     self.queued = true;
-                    (self.failures, self.late_grants) = (0, 0);
+                    (self.failures, self.late_answers) = (0, 0);
                     self.looks = self.looks.saturating_add(1);
                     if let Some(progress) = self.progress {
                         progress.set_seen(ahead, holder.clone());
@@ -188,11 +188,7 @@ impl Acquisition<'_> {
                 }
                 Ok(Standing::Busy) => return Ok(None),
                 Ok(Standing::Gone) => {
-                    self.client.check_open(&pending.entry().name)?;
-                    self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(pending.entry()) });
-                    self.listening = None;
-                    pending.start_over();
-                    self.tell_entry(&pending);
+                    self.start_over(&mut pending)?;
                     continue;
                 }
                 Err(error) => self.after_failure(&pending, error)?,
@@ -209,6 +205,19 @@ impl Acquisition<'_> {
                 Woken::GiveUp => return Err(self.timed_out(&pending)),
             }
         }
+    }
+
+    /// The place is lost: the next request is for another one.
+    fn start_over(&mut self, pending: &mut PendingEntry) -> Result<(), Error> {
+        self.client.check_open(&pending.entry().name)?;
+        self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(pending.entry()) });
+        self.listening = None;
+        if pending.create_was_late() {
+            self.note_late_answer(pending.entry())?;
+        }
+        pending.start_over();
+        self.tell_entry(pending);
+        Ok(())
     }
 
     /// Tells the trace and the progress which entry it is.
@@ -248,14 +257,20 @@ impl Acquisition<'_> {
                     self.tell_entry(&pending);
                     self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(&entry) });
                 }
-                self.late_grants += 1;
                 self.listening = None;
-                if self.late_grants > MAX_LATE_GRANTS {
-                    return Err(Error::TooSlow { name: entry.name.clone(), ttl: entry.ttl });
-                }
+                self.note_late_answer(&entry)?;
                 Ok(Err(pending))
             }
         }
+    }
+
+    /// An answer came after the lease of this entry had ended, which is an error if it happens again and again.
+    fn note_late_answer(&mut self, entry: &Entry) -> Result<(), Error> {
+        self.late_answers += 1;
+        if self.late_answers > MAX_LATE_ANSWERS {
+            return Err(Error::TooSlow { name: entry.name.clone(), ttl: entry.ttl });
+        }
+        Ok(())
     }
 
     /// When to try again after an error, or the error if the options do not say to wait.
@@ -284,6 +299,8 @@ impl Acquisition<'_> {
         if !patient {
             return Ok(now);
         }
+        // An outage that is waited for says nothing about the ttl.
+        self.late_answers = 0;
         Ok(now + self.options.back_off.pause(self.failures, self.client.entropy.bits() as u64))
     }
 

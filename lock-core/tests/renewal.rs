@@ -205,6 +205,56 @@ async fn who_was_evicted_while_its_grant_was_in_flight_knows_it_at_once() {
     assert_at(sim.now(), granted);
 }
 
+/// Alarms of an entry that the store has: nothing of another name is evicted.
+async fn alarm_falsely(client: &Client, guards: &[Guard]) {
+    let other = LockName::new("another").unwrap();
+    for guard in guards {
+        client.locks.operator().evict(&other, guard.entry_id()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_shows_the_loss_of_a_lock_that_is_not_renewed() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options().renew(false)).await.unwrap();
+    sleep(s(1)).await;
+    let evicted = sim.now();
+    client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::Gone);
+    assert_at(sim.now(), evicted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_false_alarm_does_not_prolong_a_lock_that_is_not_renewed() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let start = sim.now();
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options().renew(false)).await.unwrap();
+    sleep(s(8)).await;
+    alarm_falsely(&client, std::slice::from_ref(&guard)).await;
+    sleep(s(1)).await;
+    assert_eq!(client.wire.sent(Verb::Renew).len(), 1, "the store is asked");
+    assert_eq!(guard.state(), HoldState::Held);
+    guard.lost().await;
+    assert_at(sim.now(), start + lease(TTL));
+    sleep(ms(1)).await;
+    assert!(sim.rows("a").await.is_empty(), "a lost lock is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn alarms_that_come_together_share_requests() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guards = take_many(&client).await;
+    alarm_falsely(&client, &guards).await;
+    sleep(ms(1)).await;
+    let (requests, asked) = (client.wire.sent(Verb::Renew).len(), client.wire.entries(Verb::Renew));
+    assert_eq!(asked, guards.len());
+    assert!(requests <= asked / 100, "{requests} requests for {asked} alarms");
+    assert!(guards.iter().all(|guard| guard.state() == HoldState::Held));
+}
+
 /// The store removes an entry at its deadline, too. Which of the two is noticed first does not matter.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_found_gone_after_its_deadline_was_lost_by_the_deadline() {

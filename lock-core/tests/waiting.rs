@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use lock_core::{AcquireOptions, DistributedLock, Error, Hint, Outage};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
+use tokio::time::timeout;
 
 fn ttl(ttl: Duration) -> AcquireOptions {
     AcquireOptions::new().ttl(ttl)
@@ -240,6 +241,37 @@ async fn a_grant_slower_than_its_own_ttl_is_never_given_out() {
     client.wire.always(Verb::Enter, None);
     sleep(s(2)).await;
     assert!(sim.rows("a").await.is_empty());
+}
+
+/// Where a session keeps entries, the keeper gives one up at its ttl, and the store refuses a create that comes later.
+#[tokio::test(start_paused = true)]
+async fn a_try_and_a_wait_end_where_creates_take_longer_than_the_ttl() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.share_leases();
+    client.wire.always(Verb::Enter, Some(Fault::Slow(ms(1_500))));
+    let (lock, brief, long) = (client.locks.mutex("a").unwrap(), ttl(s(1)), s(60));
+    let tried = timeout(long, lock.try_acquire_with(&brief)).await.expect("the try ends").unwrap_err();
+    assert!(matches!(tried, Error::TooSlow { .. }), "{tried:?}");
+    assert_eq!(client.wire.sent(Verb::Enter).len(), 4);
+    let waited = timeout(long, lock.acquire_with(&brief)).await.expect("the wait ends").unwrap_err();
+    assert!(matches!(waited, Error::TooSlow { .. }), "{waited:?}");
+    assert_eq!(client.wire.sent(Verb::Enter).len(), 8);
+    assert!(sim.rows("a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_answers_before_and_after_an_outage_do_not_add_up() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.share_leases();
+    let late = [Fault::Slow(ms(1_500)); 3];
+    for fault in late.into_iter().chain([Fault::Refused]).chain(late) {
+        client.wire.once(Verb::Enter, fault);
+    }
+    let guard = hold(&client, &ttl(s(1)).outage(Outage::Wait)).await;
+    assert!(guard.is_held());
+    assert_eq!(client.wire.sent(Verb::Enter).len(), 8);
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,22 +99,29 @@ impl<C: Connector> ConnectionPool<C> {
         self.0.runtimes.keeper()
     }
 
-    /// The connection for the calling task, which may still be opening. Begins to open it if there is none.
+    /// The connection for the calling task, which may still be opening. Begins to open it if there is none, or if the runtime of the last
+    /// attempt did not run until its time was over.
     #[must_use]
     pub fn connection(&self, target: &C::Target) -> Arc<PooledConnection<C>> {
         let Inner { connector, runtimes, connections } = &*self.0;
         let runtime = runtimes.current();
         let id = runtime.as_ref().map(Handle::id);
+        let now = runtimes.keeper().now();
         let mut connections = connections.lock();
-        if let Some(connection) = connections.iter().find(|one| one.serves(id, target) && !one.is_closed()) {
-            return Arc::clone(connection);
-        }
+        let found = connections.iter().position(|one| one.serves(id, target) && !one.is_closed());
+        let overdue = match found {
+            Some(at) if connections[at].is_overdue(now) => Some(connections.swap_remove(at)),
+            Some(at) => return Arc::clone(&connections[at]),
+            None => None,
+        };
         let (connector, keeper, owner) =
             (Arc::clone(connector), runtimes.keeper().clone(), Arc::downgrade(&self.0));
         let (connection, task) = PooledConnection::new(id, target.clone(), connector, keeper, owner);
         connections.push(Arc::clone(&connection));
-        // Not locked: a runtime that is shutting down drops the task immediately, which comes back to `connection_ended`.
+        // Not locked: dropping the last reference aborts the task, which runs foreign code; and a runtime that is shutting down drops the
+        // new task immediately, which comes back to `connection_ended`.
         drop(connections);
+        drop(overdue);
         runtimes.spawn(runtime.as_ref(), task);
         connection
     }

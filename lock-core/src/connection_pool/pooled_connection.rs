@@ -92,6 +92,11 @@ impl<C: Connector> PooledConnection<C> {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether its time is over, and it is neither open nor closed: its runtime did not run, as where a caller uses a runtime call by call.
+    pub(super) fn is_overdue(&self, now: BootTime) -> bool {
+        self.open_by <= now && !self.outcome.initialized()
+    }
+
     /// Whether the keeper drives it, which no caller can block.
     #[must_use]
     pub fn is_on_keeper(&self) -> bool {

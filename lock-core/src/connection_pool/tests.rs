@@ -240,6 +240,21 @@ fn a_limit_holds_though_the_runtime_that_connects_is_blocked() {
     eventually(|| block_on(pool.connect(&0)).is_ok());
 }
 
+/// As where a caller uses a runtime call by call: nobody drives it in between.
+#[test]
+fn a_caller_is_not_failed_by_an_attempt_that_its_runtime_never_began() {
+    let pool = pool_with(Fate::Opened, SOON);
+    let runtime = runtime();
+    let entered = runtime.enter();
+    assert!(pool.connect(&0).now_or_never().is_none());
+    drop(entered);
+    thread::sleep(SOON);
+    let began = Instant::now();
+    let opened = runtime.block_on(pool.connect(&0));
+    // The limit is short for a busy machine.
+    assert!(opened.is_ok() || began.elapsed() >= SOON, "failed after {:?}", began.elapsed());
+}
+
 #[test]
 fn a_runtime_without_io_is_served_by_the_keeper() {
     let pool = pool();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{BootTime, Creates, Hold, Lease};
+use crate::{BootTime, Creates, Hold, Lease, Renewal};
 
 /// The lease of a lock that is held.
 #[derive(Clone, Debug)]
@@ -31,6 +31,15 @@ impl HeldLease {
             (deadline - self.hold.lease() * 2 / 3).max(now + deadline.since(now) / 3)
         } else {
             deadline
+        }
+    }
+
+    /// What the answer to a renewal changes. A lease that is not renewed is only asked about, after an alarm: nothing but the holder moves
+    /// its deadline.
+    pub(super) fn bounded(&self, renewal: Renewal) -> Renewal {
+        match renewal {
+            Renewal::Renewed { .. } if !self.renew => Renewal::Renewed { valid_until: self.hold.deadline() },
+            renewal => renewal,
         }
     }
 

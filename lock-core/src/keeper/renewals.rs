@@ -1,18 +1,17 @@
 //! [`Renewals`]: renews the leases of one client, and leaves for those that have ended.
 
+mod batches;
 mod watchdog_check;
 
 use std::{
     any::Any,
-    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, stream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use super::{
     cleanup::{Cleanup, ScheduledLeave},
@@ -32,17 +31,13 @@ use crate::{
     telemetry,
 };
 
-/// How many leases go into one request: few enough that its answer is not late for all of them.
-const BATCH: usize = 256;
-
-/// How many requests for leases of one ttl are under way at the same time: a request takes more memory than all else that is kept for
-/// its leases.
-const MAX_IN_FLIGHT: usize = 4;
-
 /// How many are announced, and how many leave, before other tasks of the keeper have their turn: a loss wakes tasks, which is foreign
 /// code, and a leave is logged, which takes longer.
 const LOSSES_PER_TURN: usize = 512;
 const LEAVES_PER_TURN: usize = 64;
+
+/// How many alarms are followed up together: as many leases as have their renewals under way at the same time.
+const ALARMS_PER_TURN: usize = 1024;
 
 /// The leases of one client: those of guards, which it renews, and those of waiters, which refresh themselves by entering again. Each has
 /// a dead-man's timer: when its deadline passes, the keeper leaves for it.
@@ -90,12 +85,14 @@ impl Renewals {
         self.register(entry.id, valid_until, Tracked::Waiting { entry, creates }, registered)
     }
 
-    /// Removes a lease of which nothing is in the store.
-    pub(crate) fn forget(&self, id: EntryId) {
+    /// Removes a lease of which nothing is in the store. False if it is not registered.
+    pub(crate) fn forget(&self, id: EntryId) -> bool {
         // Dropped only when the registry is unlocked: that may run foreign code.
         let tracked = self.registry.lock().remove(id);
+        let was_registered = tracked.is_some();
         drop(tracked);
         self.closing.notify_gone();
+        was_registered
     }
 
     /// Removes a lease and schedules its leave in one step: a close always finds one or the other. `None` if it is not registered:
@@ -184,7 +181,7 @@ impl Renewals {
         }
         if alarmed {
             // It came for the record before this one, and the lease is the same.
-            self.renew_alarmed(id);
+            self.renew_alarmed(vec![id]);
         }
         true
     }
@@ -209,11 +206,13 @@ impl Renewals {
     /// Does what is due, again and again.
     async fn serve(renewals: &Weak<Self>, wake: &Notify, keeper: &Keeper, alarms: Alarms) {
         // A stream that has ended gives no more alarms, which is not the end of this task.
-        let mut alarms = alarms.chain(stream::pending());
+        let mut alarms = alarms.chain(stream::pending()).ready_chunks(ALARMS_PER_TURN);
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
             tokio::select! {
                 biased;
-                Some(id) = alarms.next() => { Self::upgrade(renewals, |renewals| renewals.renew_alarmed(id)); }
+                Some(ids) = alarms.next() => {
+                    Self::upgrade(renewals, |renewals| renewals.renew_alarmed(ids));
+                }
                 () = wake.notified() => {}
                 () = keeper.sleep_until(parked_until) => {}
             }
@@ -224,22 +223,25 @@ impl Renewals {
         renewals.upgrade().as_ref().map(f)
     }
 
-    /// The store says that this lease may be lost: its renewal shows whether it is. That of a waiter is renewed once it holds.
-    fn renew_alarmed(self: &Arc<Self>, id: EntryId) {
-        let Some(lease) = self.registry.lock().on_alarm(id) else { return };
-        let renewals = Arc::clone(self);
-        self.keeper.spawn(async move { renewals.renew_batch(vec![lease], None).await });
+    /// The store says that these leases may be lost: their renewals show whether they are. That of a waiter is renewed once it holds.
+    fn renew_alarmed(self: &Arc<Self>, mut ids: Vec<EntryId>) {
+        // The store may have said it twice.
+        ids.sort_unstable();
+        ids.dedup();
+        let mut registry = self.registry.lock();
+        let leases = ids.into_iter().filter_map(|id| registry.on_alarm(id)).collect();
+        drop(registry);
+        self.renew_all(leases);
     }
 
     /// Does what is due, and returns when something is due next.
     fn run_due(self: &Arc<Self>) -> BootTime {
         let now = self.keeper.now();
-        let mut batches: BTreeMap<Duration, Vec<HeldLease>> = BTreeMap::new();
-        let mut leaving = Vec::new();
+        let (mut renewed, mut leaving) = (Vec::new(), Vec::new());
         let mut registry = self.registry.lock();
         for id in registry.due_ids(now) {
             match registry.due_action(id, now) {
-                Some(DueAction::Renew(lease)) => batches.entry(lease.hold.lease()).or_default().push(lease),
+                Some(DueAction::Renew(lease)) => renewed.push(lease),
                 // Scheduled before the registry is unlocked: a close must not find neither.
                 Some(DueAction::Leave(leave)) => leaving.push(self.schedule(leave, now)),
                 None => {}
@@ -248,18 +250,7 @@ impl Renewals {
         let parked_until = registry.first_due().map_or(BootTime::FAR_FUTURE, |(due, _)| due);
         registry.parked_until = parked_until;
         drop(registry);
-        // One task for each batch: a slow store, or a class of long leases, never delays the others.
-        for class in batches.into_values() {
-            let turns = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
-            for batch in class.chunks(BATCH) {
-                let (renewals, batch, turns) = (Arc::clone(self), batch.to_vec(), Arc::clone(&turns));
-                self.keeper.spawn(async move {
-                    // The semaphore is never closed.
-                    let turn = turns.acquire_owned().await.ok();
-                    renewals.renew_batch(batch, turn).await;
-                });
-            }
-        }
+        self.renew_all(renewed);
         self.announce_and_leave(leaving);
         parked_until
     }
@@ -309,7 +300,7 @@ impl Renewals {
         for lease in &batch {
             match answers.next() {
                 Some(Ok(renewal)) => {
-                    if self.apply(&lease.hold, renewal) == Extension::Accepted {
+                    if self.apply(&lease.hold, lease.bounded(renewal)) == Extension::Accepted {
                         self.reschedule(lease, lease.next_due(self.keeper.now()));
                     }
                 }

@@ -2,7 +2,7 @@
 
 mod queue;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -10,11 +10,8 @@ use self::queue::{Outcome, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
     EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
-    Standing, Step, SystemClock, WaitMode, sync::Mutex, valid_until,
+    Standing, Step, SystemClock, WaitMode, sync::Mutex, tombstones::Tombstones, valid_until,
 };
-
-/// How long a late create finds the tombstone of an entry that left while it was in doubt.
-const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// A store in the memory of this process. Clones share it.
 ///
@@ -33,8 +30,7 @@ struct State {
     queues: BTreeMap<LockName, Queue>,
     /// The last token that was minted, for any name: so none is minted twice, even if a queue is removed.
     last_token: u64,
-    /// Entries that left while a create was in doubt, and until when they may not be created.
-    tombstones: BTreeMap<EntryId, BootTime>,
+    tombstones: Tombstones,
 }
 
 impl Memory {
@@ -82,15 +78,6 @@ impl State {
         self.last_token = self.last_token.checked_add(1).ok_or_else(exhausted)?;
         Ok(FencingToken::new(self.last_token))
     }
-
-    fn drop_old_tombstones(&mut self, now: BootTime) {
-        self.tombstones.retain(|_, until| *until > now);
-    }
-
-    /// Whether the entry left for good while a create of it was in doubt.
-    fn has_tombstone(&self, id: EntryId) -> bool {
-        self.tombstones.contains_key(&id)
-    }
 }
 
 #[async_trait]
@@ -103,8 +90,7 @@ impl Backend for Memory {
             match step {
                 Step::Again(token) if known != Some(token) => return Ok(Outcome::Gone),
                 Step::Create if known.is_none() => {
-                    state.drop_old_tombstones(now);
-                    if state.has_tombstone(entry.id) {
+                    if state.tombstones.contains(entry.id, now) {
                         return Ok(Outcome::Gone);
                     }
                     queue.check(entry.claim)?;
@@ -150,7 +136,7 @@ impl Backend for Memory {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         Ok(self.on_queue(&entry.name, |state, queue, now| {
             if creates == Creates::InDoubt {
-                state.tombstones.insert(entry.id, now + entry.ttl.max(TOMBSTONE_TTL));
+                state.tombstones.insert(entry.id, entry.ttl, now);
             }
             queue.remove(entry.id)
         }))
@@ -242,6 +228,8 @@ impl fmt::Debug for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_executor::block_on;
 
     use super::*;

@@ -17,7 +17,6 @@ mod slots;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod tombstones;
 
 pub use self::{
     kind::{PooledMember, PooledSession, SessionKind},

@@ -11,9 +11,8 @@ use tokio::sync::watch;
 use super::{
     kind::{PooledMember, PooledSession, SessionKind},
     slots::{Capacity, Slots},
-    tombstones::Tombstones,
 };
-use crate::{BootTime, EntryId};
+use crate::{BootTime, EntryId, tombstones::Tombstones};
 
 /// The outcome of opening a session, for all that wait for it.
 pub(super) type Opening<K> = watch::Receiver<Option<Result<(), <K as SessionKind>::Failure>>>;

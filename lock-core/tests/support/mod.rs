@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     Lost(Duration),
     /// It is carried out, and answered after the given time.
     Late(Duration),
+    /// It is carried out after the given time, and answered at once.
+    Slow(Duration),
     /// It is carried out, and the answer is lost.
     ReplyLost,
     /// The client gets an error immediately, and the request arrives after the given time.
@@ -160,6 +162,10 @@ impl Wire {
                 let answer = request.await;
                 tokio::time::sleep(by).await;
                 Ok(answer)
+            }
+            Some(Fault::Slow(by)) => {
+                tokio::time::sleep(by).await;
+                Ok(request.await)
             }
             Some(Fault::ReplyLost) => {
                 request.await;

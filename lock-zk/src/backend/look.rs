@@ -62,8 +62,7 @@ impl ZooKeeper {
         }
     }
 
-    /// The standing of an entry. If its snapshot is unchanged, it is enough to look at the watched entries, so the cost of waiting does not
-    /// grow with the length of the queue.
+    /// The standing of an entry.
     async fn look(
         &self,
         member: &Arc<Member>,
@@ -71,7 +70,28 @@ impl ZooKeeper {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         // A `Try` does not need a permit, because tries do not come all at once. A waiter has time for one.
-        let _permit = if wait == WaitMode::Queue { Some(member.session.read_permit().await?) } else { None };
+        if wait == WaitMode::Try {
+            return self.look_now(member, own_node, wait).await;
+        }
+        let session = &member.session;
+        // Nobody waits for a connection with a permit: others would go without one.
+        session.answer("a look", session.client()?.ready()).await?;
+        let permit = session.read_permit().await?;
+        let standing = self.look_now(member, own_node, wait).await;
+        if standing.is_ok() {
+            permit.mark_answered(self.keeper.now());
+        }
+        standing
+    }
+
+    /// If its snapshot is unchanged, it is enough to look at the watched entries, so the cost of waiting does not grow with the length of
+    /// the queue.
+    async fn look_now(
+        &self,
+        member: &Arc<Member>,
+        own_node: OwnNode,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
         let sent = self.keeper.now();
         if wait == WaitMode::Queue
             && let Some(snapshot) = member.snapshot(&own_node)

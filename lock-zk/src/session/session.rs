@@ -7,10 +7,15 @@ use lock_core::{
     session_pool::PooledSession,
     sync::{Mutex, MutexGuard},
 };
-use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, settings::SessionSettings};
+use super::{
+    heartbeat::Heartbeat,
+    liveness::Liveness,
+    read_permits::{ReadPermit, ReadPermits},
+    settings::SessionSettings,
+};
 use crate::{
     client::ReconnectingClient,
     error::{Cause, Failure},
@@ -131,10 +136,14 @@ impl Session {
         Err(failure.about(&self.address))
     }
 
-    /// Waits for a permit to read a queue, which is given back on drop.
-    pub(crate) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+    /// Waits for a permit to read a queue. After too long a wait, the queue is read without one, unless the connection has ended: then all
+    /// who waited would read at once on the next one.
+    pub(crate) async fn read_permit(&self) -> Result<ReadPermit<'_>, Failure> {
         let permit = self.read_permits.take(&self.keeper, self.command_timeout).await;
-        permit.map_err(|failure| failure.about(&self.address))
+        if permit.is_granted() || self.is_connected() {
+            return Ok(permit);
+        }
+        Err(Failure::timed_out("a read permit", self.command_timeout).unsent().about(&self.address))
     }
 
     /// Sends a write. Its answer proves the session alive.

@@ -2,11 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use lock_conformance::{
-    Flow, Framing, Gate, HintsOnly, Layered, Links, Newcomers, SLACK, ServerControl,
+    Flow, Framing, Gate, HintsOnly, Layered, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{LONG, await_queue, eventually},
 };
-use lock_core::{AcquireOptions, DistributedLock, Locks, Outage, SystemEntropy};
+use lock_core::{
+    AcquireOptions, Claim, Creates, DistributedLock, Locks, Outage, Standing, Step, SystemEntropy, WaitMode,
+};
 use lock_test_servers::proxy;
 use tokio::task::JoinSet;
 
@@ -173,6 +176,48 @@ async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
         let guard = soon("the turn of each", crowd.join_next()).await.unwrap().unwrap();
         guard.release().await.unwrap().confirmed().unwrap();
     }
+}
+
+/// They are in the middle of a look, with all permits of their session, as where each is a branch of a `select!` whose other branch runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_looks_although_all_who_have_permits_are_not_polled() {
+    const PERMITS: usize = 64;
+    const CROWD: &str = "crowd";
+    let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
+    let other = client(&server.direct_url());
+    let here = client(&format!("{}&command_timeout=3s", server.url()));
+    let lasting = AcquireOptions::new().ttl(LONG);
+    let (held, crowded) = (take(&other, NAME, &lasting).await, take(&other, CROWD, &lasting).await);
+    let mut places = Vec::new();
+    for _ in 0..PERMITS {
+        let entry = here.entry(CROWD, Claim::mutex(), LONG);
+        let entered = here.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap();
+        let Standing::Waiting { token, .. } = entered else { panic!("{entered:?}") };
+        places.push((entry, token));
+    }
+    let mut looks = Vec::new();
+    for (entry, token) in &places {
+        looks.push(here.backend.enter(entry, Step::Again(*token), WaitMode::Queue));
+    }
+    let gate = Gate::new();
+    server.proxy().order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    for look in &mut looks {
+        assert!(look.now_or_never().is_none(), "answered at once");
+        // So many would exhaust the budget that tokio gives to a task.
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    server.proxy().heal();
+
+    let next = waiting(&here, NAME, &lasting, 2).await;
+    held.release().await.unwrap().confirmed().unwrap();
+    let guard = soon("the turn of who came later", next).await.unwrap();
+    guard.release().await.unwrap().confirmed().unwrap();
+    drop(looks);
+    for (entry, _) in &places {
+        here.backend.leave(entry, Creates::Answered).await.unwrap();
+    }
+    crowded.release().await.unwrap().confirmed().unwrap();
 }
 
 /// PR18: only a look at the watched nodes and at its own node shows it.

@@ -52,6 +52,13 @@ pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env
         proxied.proxy.heal();
         assert_free(&other, &name).await;
     }
+    // A session that many locks share lives on, and only the keeper knows that the lease of this one has ended.
+    let shared = proxied.client.mutex(&name).with_options(long().ttl(ms(150)));
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Delay(ms(250)));
+    let answer = within("an answer to a try", SLACK * 2, shared.try_acquire()).await;
+    assert!(matches!(&answer, Err(Error::TooSlow { .. } | Error::Backend { .. })), "{answer:?}");
+    proxied.proxy.heal();
+    assert_free(&other, &name).await;
 }
 
 /// It is lost at the deadline and not before, and before another client has the lock. Late requests take nothing from the next holder.

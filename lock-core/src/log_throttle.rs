@@ -5,6 +5,7 @@ use std::{
     fmt,
     hash::Hash,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -84,6 +85,32 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
         }
     }
 
+    /// Only counts an event, for a thread that must not run the code of a subscriber. Another one has to
+    /// [write](Self::write_counted) the line.
+    pub(crate) fn count(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
+        let now = self.0.clock.now();
+        let mut causes = self.0.causes.lock();
+        let said = causes.entry(cause).or_insert(Said { at: now - PAUSE, more: None });
+        let before = said.more.take();
+        let times = before.as_ref().map_or(0, |(_, times)| *times) + 1;
+        said.more = Some((Box::new(tell), times));
+        drop(causes);
+    }
+
+    /// Logs what is counted of a cause, when the second after its last line is over. It blocks this thread until then.
+    pub(crate) fn write_counted(&self, cause: &C) {
+        loop {
+            let causes = self.0.causes.lock();
+            let Some(said) = causes.get(cause).filter(|said| said.more.is_some()) else { return };
+            let left = (said.at + PAUSE).since(self.0.clock.now());
+            drop(causes);
+            if left.is_zero() {
+                return self.0.write(cause);
+            }
+            thread::sleep(left);
+        }
+    }
+
     /// Has the keeper log what is counted, because no other event may follow.
     fn tell_the_rest(&self, cause: C, at: BootTime) {
         // Without a keeper no other event can follow.
@@ -93,14 +120,22 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
             pause.await;
             // The keeper is kept until here: without it the pause would not end.
             drop(kept);
-            let Some(lines) = lines.upgrade() else { return };
-            let mut causes = lines.causes.lock();
-            let Some(said) = causes.get_mut(&cause) else { return };
-            let Some((tell, times)) = said.more.take() else { return };
-            said.at = lines.clock.now();
-            drop(causes);
-            isolate(|| tell(many(times)));
+            if let Some(lines) = lines.upgrade() {
+                lines.write(&cause);
+            }
         });
+    }
+}
+
+impl<C: Eq + Hash> Inner<C> {
+    /// Logs what is counted of a cause.
+    fn write(&self, cause: &C) {
+        let mut causes = self.causes.lock();
+        let Some(said) = causes.get_mut(cause) else { return };
+        let Some((tell, times)) = said.more.take() else { return };
+        said.at = self.clock.now();
+        drop(causes);
+        isolate(|| tell(many(times)));
     }
 }
 
@@ -118,5 +153,31 @@ impl<C> Clone for LogThrottle<C> {
 impl<C> fmt::Debug for LogThrottle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogThrottle").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_counted_is_written_later_as_one_line_a_second() {
+        let keeper = Keeper::start().unwrap();
+        let (lines, written) = (LogThrottle::new(&keeper), Arc::<Mutex<Vec<_>>>::default());
+        let count = |number: u32| {
+            let written = Arc::clone(&written);
+            lines.count("lost", move |times| written.lock().push((number, times)));
+        };
+        (1..=3).for_each(count);
+        assert!(written.lock().is_empty());
+        let start = keeper.now();
+        lines.write_counted(&"lost");
+        assert_eq!(*written.lock(), [(3, Some(3))]);
+        count(4);
+        lines.write_counted(&"lost");
+        assert_eq!(written.lock()[1..], [(4, None)]);
+        assert!(keeper.now().since(start) >= PAUSE, "a second line within a second");
+        lines.write_counted(&"lost");
+        assert_eq!(written.lock().len(), 2, "there was nothing to write");
     }
 }

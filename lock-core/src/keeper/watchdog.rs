@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use super::log_writer::LogWriter;
 use crate::{
     BootTime, Clock,
     sync::{Condvar, Mutex},
@@ -19,15 +20,16 @@ const SLICE: Duration = Duration::from_secs(1);
 
 /// A client whose locks have deadlines.
 pub(crate) trait Watched: Send + Sync {
-    /// Fires every lost signal whose deadline has passed, and returns the next deadline.
-    fn check(&self) -> BootTime;
+    /// Fires every lost signal whose deadline has passed, and returns the next deadline. What it logs is written by `log_writer`.
+    fn check(&self, log_writer: &Arc<LogWriter>) -> BootTime;
 }
 
 /// A small thread beside that of the keeper, for the one thing that must not depend on it: `lost()` fires at the deadline at the
-/// latest. It renews nothing and asks no store, and does nothing at all until the keeper should have done it.
+/// latest. It renews nothing, asks no store and writes no log, and does nothing at all until the keeper should have done it.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     clock: Arc<dyn Clock>,
+    log_writer: Arc<LogWriter>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -41,10 +43,10 @@ struct State {
 }
 
 impl Watchdog {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>, log_writer: Arc<LogWriter>) -> Self {
         let state =
             State { clients: Vec::new(), check_at: BootTime::FAR_FUTURE, started: false, stopped: false };
-        Self { clock, state: Mutex::new(state), wake: Condvar::new() }
+        Self { clock, log_writer, state: Mutex::new(state), wake: Condvar::new() }
     }
 
     /// Adds a client. The thread is started for the first one.
@@ -87,7 +89,7 @@ impl Watchdog {
             for client in clients {
                 let Some(client) = client.upgrade() else { continue };
                 // Whatever goes wrong with one client, the others are checked.
-                let next = catch_unwind(AssertUnwindSafe(|| client.check()));
+                let next = catch_unwind(AssertUnwindSafe(|| client.check(&self.log_writer)));
                 let next = next.unwrap_or_else(|_| self.clock.now() + SLICE);
                 let mut state = self.state.lock();
                 state.check_at = state.check_at.min(next);

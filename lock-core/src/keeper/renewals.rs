@@ -115,10 +115,9 @@ impl Renewals {
         self.registry.lock().is_empty()
     }
 
-    /// The locks that are held now.
-    pub(crate) fn held(&self) -> Vec<Hold> {
-        let holds: Vec<_> = self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect();
-        holds.into_iter().filter(Hold::is_held).collect()
+    /// The locks that are held, and those that were lost and that nobody has left for yet.
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect()
     }
 
     /// The locks of this name that are held now.

@@ -4,12 +4,15 @@ use std::{
     collections::{HashMap, hash_map},
     fmt,
     hash::Hash,
+    mem,
     sync::Arc,
     thread,
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate, sync::Mutex};
+use crate::{
+    BootTime, Clock, Keeper, keeper::WeakKeeper, linger::may_block, panic_isolation::isolate, sync::Mutex,
+};
 
 /// How long a cause is silent after a line.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +21,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// second after a line are counted, and logged as one line, that of the last of them, when the second is over.
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
-/// or a connection: causes are kept until this is dropped. Clones share what they have logged.
+/// or a connection: causes are kept until this is dropped. Clones share what they have logged. When the last one is dropped, what is counted
+/// is logged at once; on a thread that runs tasks, the keeper does it.
 ///
 /// ```
 /// use lock_core::{Keeper, LogThrottle};
@@ -31,13 +35,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// ### To ensure correctness
-/// [`note`](Self::note) runs the code of a log subscriber: nothing may be locked that it could come back for.
+/// [`note`](Self::note) and the drop of the last clone run the code of a log subscriber: nothing may be locked that it could come back for.
 pub struct LogThrottle<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     clock: Arc<dyn Clock>,
     /// Weak, because a hold that outlives its guard must not keep the thread.
     keeper: WeakKeeper,
+    /// The process of the keeper.
+    pid: u32,
     causes: Mutex<HashMap<C, Said>>,
 }
 
@@ -54,8 +60,8 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
     /// by this.
     #[must_use]
     pub fn new(keeper: &Keeper) -> Self {
-        let (clock, keeper) = (Arc::clone(keeper.clock()), keeper.downgrade());
-        Self(Arc::new(Inner { clock, keeper, causes: Mutex::default() }))
+        let (clock, pid, keeper) = (Arc::clone(keeper.clock()), keeper.pid(), keeper.downgrade());
+        Self(Arc::new(Inner { clock, keeper, pid, causes: Mutex::default() }))
     }
 
     /// Logs an event, now or together with others of that cause. `tell` writes the line, and receives for how many events it stands, if
@@ -136,6 +142,28 @@ impl<C: Eq + Hash> Inner<C> {
         said.at = self.clock.now();
         drop(causes);
         isolate(|| tell(many(times)));
+    }
+}
+
+impl<C> Drop for Inner<C> {
+    fn drop(&mut self) {
+        let causes = mem::take(self.causes.get_mut());
+        let counted: Vec<_> = causes.into_values().filter_map(|said| said.more).collect();
+        // In a fork they are the parent's.
+        if counted.is_empty() || self.pid != std::process::id() {
+            return;
+        }
+        let write = move || counted.into_iter().for_each(|(tell, times)| isolate(|| tell(many(times))));
+        match self.keeper.upgrade().filter(|_| !may_block()) {
+            Some(keeper) => {
+                let kept = keeper.clone();
+                keeper.spawn(async move {
+                    write();
+                    drop(kept);
+                });
+            }
+            None => write(),
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 //! All of them have the target `distlock`. A field whose value is not known is left out.
 //!
 //! A line of the levels info, warn and error stands for one event, or for several with the same cause. Then the field `times` has their
-//! number, and the other fields are those of the last event. A client writes at most one line a second for each cause. The cause is the
-//! name of the line together with the verb, the kind of error or the reason, but not the name of the lock.
+//! number, and the other fields are those of the last event. A client writes at most one line a second for each cause, and what is counted
+//! when it is dropped then. The cause is the name of the line together with the verb, the kind of error or the reason, but not the name of
+//! the lock.
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|

@@ -11,6 +11,7 @@ use std::{
 use super::log_writer::LogWriter;
 use crate::{
     BootTime, Clock,
+    linger::ForeignCode,
     sync::{Condvar, Mutex},
 };
 
@@ -85,6 +86,8 @@ impl Watchdog {
     }
 
     fn run(&self) {
+        // It may be the last to drop a client, and must not write what that has counted to log.
+        let _foreign = ForeignCode::begin();
         while let Some(clients) = self.clients_to_check() {
             for client in clients {
                 let Some(client) = client.upgrade() else { continue };

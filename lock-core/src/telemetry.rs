@@ -27,9 +27,9 @@
 //! The outcome is what the caller receives: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
 //!
 //! Names of locks and labels are written as they are; passwords never are. If a subscriber panics, the library goes on. One that blocks
-//! also blocks the thread that writes, and if that is the keeper, nothing is renewed meanwhile. `lost()` fires all the same: a line is
-//! written after all who have to learn of a loss, and the watchdog writes none. What it has to log, another thread writes, `distlock-log`,
-//! which is started for a line and ends after the last one.
+//! also blocks the thread that writes, and if that is the keeper, nothing is renewed meanwhile. `lost()` fires all the same: all who wait for
+//! it are woken before a line is written, and the watchdog writes none. What the watchdog has to log is written by another thread,
+//! `distlock-log`, which is started for a line and ends after the last one.
 
 use std::time::Duration;
 

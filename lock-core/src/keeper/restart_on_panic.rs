@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn work_that_panics_now_and_then_is_done_in_the_end() {
-        let (mut runs, logged) = (0, RefCell::default());
+        let (mut runs, logged) = (0, RefCell::new(String::new()));
         let work = || {
             runs += 1;
             assert!(runs == 2, "run {runs}");
@@ -48,11 +48,13 @@ mod tests {
     #[test]
     fn work_that_panics_again_and_again_is_given_up_with_its_message() {
         let mut runs = 0;
-        let work = || {
-            runs += 1;
-            panic!("run {runs}");
-        };
-        let done = restart_on_panic(work, |_| {});
+        let done = restart_on_panic(
+            || {
+                runs += 1;
+                panic!("run {runs}");
+            },
+            |_| {},
+        );
         assert_eq!((done, runs), (Err("run 2".to_owned()), 2));
     }
 }

@@ -107,8 +107,8 @@ pub(crate) const BUGS: &[InEngine] = &[
             },
             Switch {
                 file: "keeper/registry.rs",
-                from: "if lease.hold.is_over() {",
-                to: "if lease.hold.is_over() && !crate::bug(\"b18\") {",
+                from: "if lease.hold.is_over() || deadline <= now {",
+                to: "if (lease.hold.is_over() && !crate::bug(\"b18\")) || deadline <= now {",
             },
             Switch {
                 file: "keeper/registry.rs",

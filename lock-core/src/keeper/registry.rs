@@ -154,16 +154,16 @@ impl Registry {
         holds.filter(|hold| hold.deadline() <= now && !hold.is_over()).take(most).cloned().collect()
     }
 
-    /// Sets when the record of a lock that is not over is due next, and returns its lease if that is to be renewed now.
+    /// Sets when the record of a lock is due next, and returns its lease if that is to be renewed now. One whose deadline has passed stays
+    /// due.
     pub(super) fn due_renewal(&mut self, id: EntryId, now: BootTime) -> Option<HeldLease> {
         let record = self.records.get_mut(&id)?;
         let Tracked::Held(lease) = &record.tracked else { return None };
-        if lease.hold.is_over() {
+        let deadline = lease.hold.deadline();
+        if lease.hold.is_over() || deadline <= now {
             return None;
         }
-        let deadline = lease.hold.deadline();
-        // After its deadline it stays due, until it is over.
-        let renew = now < deadline && lease.renews();
+        let renew = lease.renews();
         // The answer of the renewal sets the next due time; should its task be lost, this one holds.
         let in_flight = if renew { now + 2 * lease.try_limit() } else { BootTime::FAR_FUTURE };
         let old = std::mem::replace(&mut record.due, in_flight.min(deadline));

@@ -212,9 +212,8 @@ impl Hold {
         }
         drop(state);
         if held {
-            let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            let recovered = state_now == HoldState::Suspect;
-            return (Extension::Accepted, recovered.then_some(Event::Recovered { entry, token }));
+            let recovered = || Event::Recovered { entry: Arc::clone(&self.0.entry), token: self.0.token };
+            return (Extension::Accepted, (state_now == HoldState::Suspect).then(recovered));
         }
         (Extension::TooLate, loss.map(Loss::wake))
     }
@@ -228,8 +227,8 @@ impl Hold {
         }
         let remaining = state.deadline.since(self.0.clock.now());
         drop(state);
-        let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-        held.then_some(Event::Suspect { entry, token, remaining })
+        let suspect = || Event::Suspect { entry: Arc::clone(&self.0.entry), token: self.0.token, remaining };
+        held.then(suspect)
     }
 
     /// The lock is lost for this reason, unless its deadline passed before that was known: then that is the reason. Returns what to log.

@@ -1,9 +1,10 @@
 //! [`EventLog`]: the log of a client, with at most one line for each cause and second.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem, sync::Arc, time::Duration};
 
 use crate::{
-    BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LogThrottle, LostReason, telemetry,
+    BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LogThrottle, LostReason, keeper::LogWriter,
+    telemetry,
 };
 
 /// Logs what happens to many locks and waiters at the same time as one line.
@@ -23,6 +24,7 @@ pub(crate) enum Event {
     PlaceLost { entry: Arc<Entry> },
     StoreAway { entry: Arc<Entry>, verb: &'static str, error: BackendError },
     CleanupAbandoned { entry: Arc<Entry>, error: BackendError },
+    KeeperStandsStill { overdue: Duration },
 }
 
 /// Events with the same cause share a line.
@@ -47,6 +49,18 @@ impl EventLog {
     pub(crate) fn note(&self, event: Event) {
         self.lines.note(event.cause(), move |times| event.write(times));
     }
+
+    /// The same for a thread that must not run the code of a subscriber: `writer` writes the lines.
+    pub(crate) fn note_on(&self, writer: &Arc<LogWriter>, events: Vec<Event>) {
+        let causes: HashSet<_> = events.iter().map(Event::cause).collect();
+        for event in events {
+            self.lines.count(event.cause(), move |times| event.write(times));
+        }
+        for cause in causes {
+            let lines = self.lines.clone();
+            writer.write(move || lines.write_counted(&cause));
+        }
+    }
 }
 
 impl Event {
@@ -58,7 +72,10 @@ impl Event {
             }
             Self::CleanupAbandoned { error, .. } => cause.error = Some(mem::discriminant(error.kind())),
             Self::Lost { reason, .. } => cause.reason = Some(mem::discriminant(reason)),
-            Self::Suspect { .. } | Self::Recovered { .. } | Self::PlaceLost { .. } => {}
+            Self::Suspect { .. }
+            | Self::Recovered { .. }
+            | Self::PlaceLost { .. }
+            | Self::KeeperStandsStill { .. } => {}
         }
         cause
     }
@@ -74,6 +91,7 @@ impl Event {
             Self::PlaceLost { entry } => telemetry::place_lost(entry, times),
             Self::StoreAway { entry, verb, error } => telemetry::store_away(entry, verb, error, times),
             Self::CleanupAbandoned { entry, error } => telemetry::cleanup_abandoned(entry, error, times),
+            Self::KeeperStandsStill { overdue } => telemetry::keeper_stands_still(*overdue, times),
         }
     }
 }

@@ -77,8 +77,8 @@ pub(crate) struct Grant {
     pub(crate) valid_until: BootTime,
 }
 
-/// A loss that is not announced yet. To announce it runs foreign code, so the caller does that when nothing is locked.
-#[must_use = "a loss has to be announced"]
+/// A loss whose watchers still have to be woken. That runs foreign code, so the caller does it when nothing is locked.
+#[must_use = "the watchers have to be woken"]
 pub(crate) struct Loss {
     hold: Hold,
     reason: LostReason,
@@ -87,18 +87,12 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Wakes the watchers, and logs the loss.
-    pub(crate) fn announce(self) {
+    /// Wakes the watchers, and returns what to log. A log may block, so the caller logs when it has woken everybody else too.
+    #[must_use]
+    pub(crate) fn wake(self) -> Event {
         let Self { hold, reason, held, watchers } = self;
         watchers.into_iter().for_each(panic_isolation::wake);
-        let (entry, token) = (Arc::clone(hold.entry()), hold.token());
-        hold.0.event_log.note(Event::Lost { entry, token, reason, held });
-    }
-}
-
-fn announce(loss: Option<Loss>) {
-    if let Some(loss) = loss {
-        loss.announce();
+        Event::Lost { entry: Arc::clone(hold.entry()), token: hold.token(), reason, held }
     }
 }
 
@@ -170,11 +164,11 @@ impl Hold {
             return HoldState::Lost(LostReason::Forked);
         }
         let (state, loss) = self.look();
-        announce(loss);
+        self.announce(loss);
         state
     }
 
-    /// What is known at this moment, without announcing a loss: the caller does, once nothing is locked.
+    /// What is known at this moment. The caller wakes the watchers of a loss, once nothing is locked.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
         self.check_deadline(&mut self.0.state.lock())
     }
@@ -202,8 +196,13 @@ impl Hold {
         self.0.state.lock().deadline >= self.0.hold_until
     }
 
-    /// The store has proved the lease good until `valid_until`.
-    pub(crate) fn extend(&self, valid_until: BootTime) -> Extension {
+    /// Whether it has ended, as far as that was noticed: the clock is not read.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.0.state.lock().phase, Phase::Lost(_) | Phase::Released)
+    }
+
+    /// The store has proved the lease good until `valid_until`. Returns what to log as well.
+    pub(crate) fn extend(&self, valid_until: BootTime) -> (Extension, Option<Event>) {
         let mut state = self.0.state.lock();
         let (state_now, loss) = self.check_deadline(&mut state);
         let held = state_now.is_held();
@@ -212,16 +211,15 @@ impl Hold {
             state.deadline = state.deadline.max(valid_until.min(self.0.hold_until));
         }
         drop(state);
-        announce(loss);
-        if state_now == HoldState::Suspect {
-            let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.event_log.note(Event::Recovered { entry, token });
+        if held {
+            let recovered = || Event::Recovered { entry: Arc::clone(&self.0.entry), token: self.0.token };
+            return (Extension::Accepted, (state_now == HoldState::Suspect).then(recovered));
         }
-        if held { Extension::Accepted } else { Extension::TooLate }
+        (Extension::TooLate, loss.map(Loss::wake))
     }
 
-    /// A renewal has failed.
-    pub(crate) fn mark_suspect(&self) {
+    /// A renewal has failed. Returns what to log.
+    pub(crate) fn mark_suspect(&self) -> Option<Event> {
         let mut state = self.0.state.lock();
         let held = matches!(state.phase, Phase::Held);
         if held {
@@ -229,18 +227,16 @@ impl Hold {
         }
         let remaining = state.deadline.since(self.0.clock.now());
         drop(state);
-        if held {
-            let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.event_log.note(Event::Suspect { entry, token, remaining });
-        }
+        let suspect = || Event::Suspect { entry: Arc::clone(&self.0.entry), token: self.0.token, remaining };
+        held.then(suspect)
     }
 
-    /// The lock is lost for this reason, unless its deadline passed before that was known: then that is the reason.
-    pub(crate) fn mark_lost(&self, reason: LostReason) {
+    /// The lock is lost for this reason, unless its deadline passed before that was known: then that is the reason. Returns what to log.
+    pub(crate) fn mark_lost(&self, reason: LostReason) -> Option<Event> {
         let mut state = self.0.state.lock();
         let loss = self.check_deadline(&mut state).1.or_else(|| self.mark_lost_locked(&mut state, reason));
         drop(state);
-        announce(loss);
+        loss.map(Loss::wake)
     }
 
     /// Ends the hold, and returns for how long it was held. `None` if it was lost or released before. The caller traces how it ended, which
@@ -255,7 +251,7 @@ impl Hold {
             watchers = std::mem::take(&mut state.watchers);
         }
         drop(state);
-        announce(loss);
+        self.announce(loss);
         drop(watchers);
         held.then(|| self.0.clock.now().since(self.0.granted))
     }
@@ -307,6 +303,13 @@ impl Hold {
             let watcher = found.map(|i| state.watchers.swap_remove(i));
             drop(state);
             drop(watcher);
+        }
+    }
+
+    /// Wakes the watchers, and logs the loss.
+    fn announce(&self, loss: Option<Loss>) {
+        if let Some(loss) = loss {
+            self.0.event_log.note(loss.wake());
         }
     }
 

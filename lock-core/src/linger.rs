@@ -23,7 +23,7 @@ pub(crate) fn may_block() -> bool {
     !runs_tasks && FOREIGN_CALLS.get() == 0
 }
 
-/// Marks that this thread runs foreign code, until it is dropped.
+/// Marks that this thread runs foreign code, or must not block for another reason, until it is dropped.
 pub(crate) struct ForeignCode;
 
 impl ForeignCode {

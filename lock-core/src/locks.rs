@@ -1,10 +1,10 @@
 //! [`Locks`]: a backend, and the locks on it.
 
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
-    AcquireOptions, Backend, Claim, DistributedLock, Entropy, Error, Guarantees, Keeper, Lock, LockName,
-    Operator, RwLock, Semaphore, SystemEntropy, client::Client, panic_isolation::shielded,
+    AcquireOptions, Backend, Claim, DistributedLock, Entropy, Error, Guarantees, Hold, Keeper, Lock,
+    LockName, Operator, RwLock, Semaphore, SystemEntropy, client::Client, panic_isolation::shielded,
 };
 
 /// A backend with the keeper that serves it: where locks come from.
@@ -171,12 +171,20 @@ impl Locks {
         if self.client.keeper.is_forked() {
             return Ok(());
         }
-        let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
-        held.sort();
+        // The keeper schedules a leave in one step. Read before what is scheduled, each entry is found, and perhaps in both.
+        let holds = self.client.renewals.holds();
+        let (held, lost): (Vec<_>, Vec<_>) = holds.into_iter().partition(Hold::is_held);
         let pending = self.client.cleanup.pending();
-        let free_within = |free_by| self.client.free_within(free_by);
-        let unconfirmed =
-            pending.into_iter().map(|leave| (leave.entry.name.clone(), free_within(leave.free_by))).collect();
+        let mut held: Vec<_> = held.iter().map(|hold| hold.name().clone()).collect();
+        held.sort();
+        // A keeper that is late or blocked, or has ended, has not left for what is lost.
+        let now = self.client.keeper.now();
+        let mut left: BTreeMap<_, _> =
+            lost.iter().map(|hold| (hold.entry_id(), (hold.name().clone(), now + hold.ttl()))).collect();
+        left.extend(pending.iter().map(|leave| (leave.entry.id, (leave.entry.name.clone(), leave.free_by))));
+        let free_within = |(name, free_by)| (name, self.client.free_within(free_by));
+        let mut unconfirmed: Vec<_> = left.into_values().map(free_within).collect();
+        unconfirmed.sort();
         let error = CloseError { held, unconfirmed };
         if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
     }
@@ -188,8 +196,8 @@ impl Locks {
 pub struct CloseError {
     /// Locks whose guards are still held.
     pub held: Vec<LockName>,
-    /// Locks that are not confirmed to be free, and the longest time until the store frees each of them by itself. `None` where a lease
-    /// that other locks share may keep it.
+    /// Locks that are not confirmed to be free, also those that were lost, and the longest time until the store frees each of them by
+    /// itself. `None` where a lease that other locks share may keep it.
     pub unconfirmed: Vec<(LockName, Option<Duration>)>,
 }
 

@@ -4,11 +4,15 @@ use std::{
     collections::{HashMap, hash_map},
     fmt,
     hash::Hash,
+    mem,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate, sync::Mutex};
+use crate::{
+    BootTime, Clock, Keeper, keeper::WeakKeeper, linger::may_block, panic_isolation::isolate, sync::Mutex,
+};
 
 /// How long a cause is silent after a line.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -17,7 +21,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// second after a line are counted, and logged as one line when the second is over: the line of the last event.
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
-/// or a connection: causes are kept until this is dropped. Clones share what they have logged.
+/// or a connection: causes are kept until this is dropped. Clones share what they have logged. When the last one is dropped, what is counted
+/// is logged at once; on a thread that runs tasks, the keeper does it.
 ///
 /// ```
 /// use lock_core::{Keeper, LogThrottle};
@@ -30,13 +35,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// ### To ensure correctness
-/// [`note`](Self::note) runs the code of a log subscriber: nothing may be locked that it could come back for.
+/// [`note`](Self::note) and the drop of the last clone run the code of a log subscriber: nothing may be locked that it could come back for.
 pub struct LogThrottle<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     clock: Arc<dyn Clock>,
     /// Weak, because a hold that outlives its guard must not keep the thread.
     keeper: WeakKeeper,
+    /// The process of the keeper.
+    pid: u32,
     causes: Mutex<HashMap<C, Said>>,
 }
 
@@ -53,8 +60,8 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
     /// by this.
     #[must_use]
     pub fn new(keeper: &Keeper) -> Self {
-        let (clock, keeper) = (Arc::clone(keeper.clock()), keeper.downgrade());
-        Self(Arc::new(Inner { clock, keeper, causes: Mutex::default() }))
+        let (clock, pid, keeper) = (Arc::clone(keeper.clock()), keeper.pid(), keeper.downgrade());
+        Self(Arc::new(Inner { clock, keeper, pid, causes: Mutex::default() }))
     }
 
     /// Logs an event, now or together with others of that cause. `tell` writes the line, and receives for how many events it stands, if
@@ -84,6 +91,32 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
         }
     }
 
+    /// Only counts an event, for a thread that must not run the code of a subscriber. Another one has to
+    /// [write](Self::write_counted) the line.
+    pub(crate) fn count(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
+        let now = self.0.clock.now();
+        let mut causes = self.0.causes.lock();
+        let said = causes.entry(cause).or_insert(Said { at: now - PAUSE, more: None });
+        let before = said.more.take();
+        let times = before.as_ref().map_or(0, |(_, times)| *times) + 1;
+        said.more = Some((Box::new(tell), times));
+        drop(causes);
+    }
+
+    /// Logs what is counted of a cause, when the second after its last line is over. It blocks this thread until then.
+    pub(crate) fn write_counted(&self, cause: &C) {
+        loop {
+            let causes = self.0.causes.lock();
+            let Some(said) = causes.get(cause).filter(|said| said.more.is_some()) else { return };
+            let left = (said.at + PAUSE).since(self.0.clock.now());
+            drop(causes);
+            if left.is_zero() {
+                return self.0.write(cause);
+            }
+            thread::sleep(left);
+        }
+    }
+
     /// Has the keeper log what is counted, because no other event may follow.
     fn tell_the_rest(&self, cause: C, at: BootTime) {
         // Without a keeper no other event can follow.
@@ -93,14 +126,44 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
             pause.await;
             // The keeper is kept until here: without it the pause would not end.
             drop(kept);
-            let Some(lines) = lines.upgrade() else { return };
-            let mut causes = lines.causes.lock();
-            let Some(said) = causes.get_mut(&cause) else { return };
-            let Some((tell, times)) = said.more.take() else { return };
-            said.at = lines.clock.now();
-            drop(causes);
-            isolate(|| tell(many(times)));
+            if let Some(lines) = lines.upgrade() {
+                lines.write(&cause);
+            }
         });
+    }
+}
+
+impl<C: Eq + Hash> Inner<C> {
+    /// Logs what is counted of a cause.
+    fn write(&self, cause: &C) {
+        let mut causes = self.causes.lock();
+        let Some(said) = causes.get_mut(cause) else { return };
+        let Some((tell, times)) = said.more.take() else { return };
+        said.at = self.clock.now();
+        drop(causes);
+        isolate(|| tell(many(times)));
+    }
+}
+
+impl<C> Drop for Inner<C> {
+    fn drop(&mut self) {
+        let causes = mem::take(self.causes.get_mut());
+        let counted: Vec<_> = causes.into_values().filter_map(|said| said.more).collect();
+        // In a fork they are the parent's.
+        if counted.is_empty() || self.pid != std::process::id() {
+            return;
+        }
+        let write = move || counted.into_iter().for_each(|(tell, times)| isolate(|| tell(many(times))));
+        match self.keeper.upgrade().filter(|_| !may_block()) {
+            Some(keeper) => {
+                let kept = keeper.clone();
+                keeper.spawn(async move {
+                    write();
+                    drop(kept);
+                });
+            }
+            None => write(),
+        }
     }
 }
 
@@ -118,5 +181,31 @@ impl<C> Clone for LogThrottle<C> {
 impl<C> fmt::Debug for LogThrottle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogThrottle").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_counted_is_written_later_as_one_line_a_second() {
+        let keeper = Keeper::start().unwrap();
+        let (lines, written) = (LogThrottle::new(&keeper), Arc::<Mutex<Vec<_>>>::default());
+        let count = |number: u32| {
+            let written = Arc::clone(&written);
+            lines.count("lost", move |times| written.lock().push((number, times)));
+        };
+        (1..=3).for_each(count);
+        assert!(written.lock().is_empty());
+        let start = keeper.now();
+        lines.write_counted(&"lost");
+        assert_eq!(*written.lock(), [(3, Some(3))]);
+        count(4);
+        lines.write_counted(&"lost");
+        assert_eq!(written.lock()[1..], [(4, None)]);
+        assert!(keeper.now().since(start) >= PAUSE, "a second line within a second");
+        lines.write_counted(&"lost");
+        assert_eq!(written.lock().len(), 2, "there was nothing to write");
     }
 }

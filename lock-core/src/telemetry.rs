@@ -3,8 +3,9 @@
 //! All of them have the target `distlock`. A field whose value is not known is left out.
 //!
 //! A line of the levels info, warn and error stands for one event, or for several with the same cause. Then the field `times` has their
-//! number, and the other fields are those of the last event. A client writes at most one line a second for each cause. The cause is the
-//! name of the line together with the verb, the kind of error or the reason, but not the name of the lock.
+//! number, and the other fields are those of the last event. A client writes at most one line a second for each cause, and what is counted
+//! when it is dropped then. The cause is the name of the line together with the verb, the kind of error or the reason, but not the name of
+//! the lock.
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|
@@ -20,12 +21,15 @@
 //! | `cleanup abandoned` | warn | the lease must have ended by itself; the keeper stops trying | `name`, `entry`, `error`, `times` |
 //! | `keeper panicked` | error | the keeper's thread, or its task for one client, panicked; it was started again | `panic` |
 //! | `keeper ended` | error | the keeper's thread has ended by a panic, and its locks are lost at their deadlines: connect again | `panic` |
-//! | `keeper stands still` | error | the keeper has not done what was due a second ago: something blocks its thread | `overdue_ms` |
+//! | `keeper stands still` | error | the keeper has not done what was due a second ago: something blocks its thread | `overdue_ms`, `times` |
 //! | `no watchdog` | error | the watchdog's thread, which fires `lost()` if the keeper does not, cannot be started | `error` |
 //!
 //! The outcome is what the caller receives: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
 //!
-//! Names of locks and labels are written as they are; passwords never are. If a subscriber panics, the library goes on.
+//! Names of locks and labels are written as they are; passwords never are. If a subscriber panics, the library goes on. One that blocks
+//! also blocks the thread that writes, and if that is the keeper, nothing is renewed meanwhile. `lost()` fires all the same: all who wait for
+//! it are woken before a line is written, and the watchdog writes none. What the watchdog has to log is written by another thread,
+//! `distlock-log`, which is started for a line and ends after the last one.
 
 use std::time::Duration;
 
@@ -104,9 +108,9 @@ pub(crate) fn keeper_ended(panic: &str) {
     isolate(|| tracing::error!(target: TARGET, panic, "keeper ended"));
 }
 
-pub(crate) fn keeper_stands_still(overdue: Duration) {
+pub(crate) fn keeper_stands_still(overdue: Duration, times: Option<u64>) {
     let overdue_ms = millis(overdue);
-    isolate(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
+    isolate(|| tracing::error!(target: TARGET, overdue_ms, times, "keeper stands still"));
 }
 
 pub(crate) fn no_watchdog(error: &std::io::Error) {

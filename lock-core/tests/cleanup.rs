@@ -165,6 +165,24 @@ async fn close_names_what_is_held_and_ends_when_no_leave_is_pending() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn close_names_a_lost_lock_that_the_keeper_has_not_left_for_yet() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let _guard = hold(&client, &ttl(s(60)).max_hold(s(2))).await;
+    // The keeper has no turn between the end of the hold and that of the close.
+    sim.suspend(s(3));
+    let error = client.locks.close(Duration::ZERO).await.expect_err("the entry is still there");
+    assert_eq!(sim.rows("a").await.len(), 1);
+    assert!(
+        matches!(&error.unconfirmed[..], [(name, Some(time))] if name.as_str() == "a" && *time >= s(57)),
+        "{error:?}"
+    );
+    assert!(error.held.is_empty(), "{error:?}");
+    client.locks.close(s(5)).await.expect("the keeper leaves for it");
+    assert!(sim.rows("a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_is_one_request_and_nothing_follows_it() {
     let sim = Sim::new();
     let client = sim.client();

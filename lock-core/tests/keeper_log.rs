@@ -79,7 +79,7 @@ fn field_of(told: &mpsc::Receiver<(String, Fields)>, message: &str, field: &str)
     }
 }
 
-/// A lock is taken on a keeper that is blocked: its renewal is due after a third of its ttl, and is not made.
+/// A lock is taken on a keeper that is blocked: its renewal is due after a third of its ttl, and is not made. The watchdog finds that.
 fn stand_still(told: &mpsc::Receiver<(String, Fields)>) {
     let keeper = Keeper::start().unwrap();
     let (go_on, blocked) = mpsc::channel::<()>();
@@ -92,6 +92,7 @@ fn stand_still(told: &mpsc::Receiver<(String, Fields)>) {
     let locks = Locks::with(Arc::new(Memory::new()), keeper, Arc::new(SystemEntropy));
     let options = AcquireOptions::new().ttl(Duration::from_secs(3));
     let guard = block_on(locks.mutex("job").unwrap().acquire_with(&options)).unwrap();
+    assert_eq!(field_of(told, "lock lost", "name"), "job");
     let overdue: u64 = field_of(told, "keeper stands still", "overdue_ms").parse().unwrap();
     assert!(overdue >= 1000, "told when something was due {overdue} ms ago");
     drop(go_on);

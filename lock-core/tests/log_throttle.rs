@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use lock_core::{BootTime, LogThrottle};
+use lock_core::{BootTime, Keeper, LogThrottle};
 use support::{Client, Sim, assert_at, ms, s, sleep};
 
 /// A line: its cause, the number of the last event in it, how many events it stands for, and its time.
@@ -77,6 +77,35 @@ async fn what_is_counted_is_told_when_the_second_is_over_though_nothing_follows(
     let told = log.told();
     let [(_, 49, Some(49), at)] = told[..] else { panic!("{told:?}") };
     assert_at(at, start + s(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_is_told_when_the_last_clone_is_dropped() {
+    let log = Log::new();
+    for number in 0..3 {
+        log.note("lost", number);
+    }
+    let Log { lines, told, .. } = log;
+    let last = lines.clone();
+    drop(lines);
+    sleep(ms(1)).await;
+    assert_eq!(told.lock().unwrap().len(), 1, "another line may follow");
+    drop(last);
+    sleep(ms(1)).await;
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    assert!(matches!(told[..], [("lost", 0, None, _), ("lost", 2, Some(2), _)]), "{told:?}");
+}
+
+#[test]
+fn on_a_plain_thread_what_is_counted_is_told_before_the_drop_returns() {
+    let (keeper, told) = (Keeper::start().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+    let lines = LogThrottle::new(&keeper);
+    for number in 1..=2 {
+        let told = Arc::clone(&told);
+        lines.note("lost", move |times| told.lock().unwrap().push((number, times)));
+    }
+    drop(lines);
+    assert_eq!(*told.lock().unwrap(), [(1, None), (2, None)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,21 @@ async fn a_lock_is_lost_exactly_at_its_deadline_if_no_renewal_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn locks_that_are_lost_at_once_in_their_hundreds_are_all_left_for() {
+    const LOCKS: usize = 2_000;
+    let sim = Sim::new();
+    let client = sim.client();
+    let mut guards = Vec::new();
+    for i in 0..LOCKS {
+        let lock = client.locks.mutex(format!("a/{i}")).unwrap();
+        guards.push(lock.acquire_with(&options().renew(false)).await.unwrap());
+    }
+    sleep(lease(TTL) + s(1)).await;
+    assert_eq!(client.wire.sent(Verb::Leave).len(), LOCKS);
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_is_counted_from_the_sending_and_not_from_the_answer() {
     let sim = Sim::new();
     let client = sim.client();

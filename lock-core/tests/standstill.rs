@@ -59,6 +59,22 @@ fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
     }
 }
 
+#[test]
+fn a_close_names_a_lost_lock_that_no_keeper_leaves_for() {
+    let keeper = Keeper::start().unwrap();
+    let locks = locks(&keeper);
+    let guard = hold(&locks, Duration::from_secs(1));
+    keeper.stop();
+    let started = Instant::now();
+    while guard.is_held() {
+        assert!(started.elapsed() < PATIENCE, "it is held after its deadline");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let error = locks.close_blocking(Duration::from_millis(50)).expect_err("the entry may still be there");
+    let names: Vec<_> = error.unconfirmed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names, error.held.len()), (vec!["a"], 0));
+}
+
 /// If a task elsewhere waits for a socket, the keeper wakes it when it polls its sockets.
 #[cfg(unix)]
 #[test]

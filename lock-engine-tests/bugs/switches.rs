@@ -84,8 +84,8 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "keeper/renewals.rs",
-                from: "        lease.hold.mark_suspect();\n",
-                to: "        lease.hold.mark_suspect();\n        if crate::bug(\"b17\") { return; }\n",
+                from: "        let event = lease.hold.mark_suspect();\n",
+                to: "        let event = lease.hold.mark_suspect();\n        if crate::bug(\"b17\") { return event; }\n",
             },
             Switch {
                 file: "keeper/registry.rs",
@@ -107,8 +107,13 @@ pub(crate) const BUGS: &[InEngine] = &[
             },
             Switch {
                 file: "keeper/registry.rs",
-                from: "if held.is_held() {",
-                to: "if held.is_held() || crate::bug(\"b18\") {",
+                from: "if lease.hold.is_over() || deadline <= now {",
+                to: "if (lease.hold.is_over() && !crate::bug(\"b18\")) || deadline <= now {",
+            },
+            Switch {
+                file: "keeper/registry.rs",
+                from: "Tracked::Held(lease) => lease.hold.is_over(),",
+                to: "Tracked::Held(lease) => lease.hold.is_over() && !crate::bug(\"b18\"),",
             },
         ],
     },
@@ -189,13 +194,25 @@ pub(crate) const BUGS: &[InEngine] = &[
         id: "b35",
         case: ("resources", "an_outage_costs_a_line_a_second_and_message"),
         says: "s of ERROR distlock: lock lost",
-        switches: &[Switch {
-            file: "event_log.rs",
-            from: "        self.lines.note(event.cause(), move |times| event.write(times));\n",
-            to: r#"        if crate::bug("b35") { return event.write(None); }
+        switches: &[
+            Switch {
+                file: "event_log.rs",
+                from: "        self.lines.note(event.cause(), move |times| event.write(times));\n",
+                to: r#"        if crate::bug("b35") { return event.write(None); }
         self.lines.note(event.cause(), move |times| event.write(times));
 "#,
-        }],
+            },
+            Switch {
+                file: "event_log.rs",
+                from: "            self.lines.count(event.cause(), move |times| event.write(times));\n",
+                to: r#"            if crate::bug("b35") {
+                writer.write(move || event.write(None));
+                continue;
+            }
+            self.lines.count(event.cause(), move |times| event.write(times));
+"#,
+            },
+        ],
     },
     InEngine {
         id: "b36",
@@ -243,16 +260,15 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "keeper/registry.rs",
-                from: "                let (held, loss) = lease.hold.look();\n",
-                to: r#"                // This call reports a loss immediately.
-                if crate::bug("b32") { let _ = lease.hold.is_held(); }
-                let (held, loss) = lease.hold.look();
-"#,
+                from: "        holds.filter(|hold| ",
+                to: r#"        // This call reports a loss immediately.
+        let holds = holds.inspect(|hold| if crate::bug("b32") { let _ = hold.is_held(); });
+        holds.filter(|hold| "#,
             },
             Switch {
                 file: "keeper/renewals/watchdog_check.rs",
-                from: "    fn check(&self) -> BootTime {\n",
-                to: "    fn check(&self) -> BootTime {\n        if crate::bug(\"b32\") { return BootTime::FAR_FUTURE; }\n",
+                from: "        let now = self.keeper.now();\n",
+                to: "        let now = self.keeper.now();\n        if crate::bug(\"b32\") { return BootTime::FAR_FUTURE; }\n",
             },
         ],
     },

@@ -17,6 +17,7 @@ use std::{
 use tokio::{runtime, sync::Notify};
 
 use super::{
+    log_writer::LogWriter,
     restart_on_panic::restart_on_panic,
     timers::{Sleep, Timers},
     watchdog::{Watchdog, Watched},
@@ -104,23 +105,24 @@ impl Keeper {
                 Err(error) => return started.send(Err(error)).unwrap_or_default(),
             };
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let watchdog = Arc::new(Watchdog::new(Arc::clone(&clock)));
+            let log_writer = Arc::new(LogWriter::default());
+            let watchdog = Arc::new(Watchdog::new(Arc::clone(&clock), Arc::clone(&log_writer)));
             let keeper = Self::on(Home::Runtime(runtime.handle().clone()), clock, Some(watchdog));
             let (timers, stop) = (Arc::clone(&keeper.0.timers), Arc::clone(&keeper.0.stop));
             let ended = Arc::clone(&keeper.0.ended);
             started.send(Ok(keeper)).unwrap_or_default();
-            let mut done = run(&runtime, &timers, &stop);
+            let mut done = run(&runtime, &timers, &stop, &log_writer);
             // The runtime drops its tasks where they are, as a crash would. One that has panicked may panic again.
             isolate(|| runtime.shutdown_background());
-            if let Err(panic) = &done {
+            if let Err(panic) = done.clone() {
                 ended.store(true, Ordering::Release);
-                telemetry::keeper_ended(panic);
+                log_writer.write(move || telemetry::keeper_ended(&panic));
             }
             // Waiters still have to be told that their time is over.
             while done.is_err()
                 && let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build()
             {
-                done = run(&runtime, &timers, &stop);
+                done = run(&runtime, &timers, &stop, &log_writer);
             }
         })?;
         keeper.recv().unwrap_or_else(|_| Err(io::Error::other("the keeper's thread ended at its start")))
@@ -282,8 +284,13 @@ impl Keeper {
 }
 
 /// Drives the timers and the tasks of a keeper until it is stopped.
-fn run(runtime: &runtime::Runtime, timers: &Timers, stop: &Notify) -> Result<(), String> {
-    restart_on_panic(|| {
+fn run(
+    runtime: &runtime::Runtime,
+    timers: &Timers,
+    stop: &Notify,
+    log_writer: &Arc<LogWriter>,
+) -> Result<(), String> {
+    let work = || {
         runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -291,7 +298,9 @@ fn run(runtime: &runtime::Runtime, timers: &Timers, stop: &Notify) -> Result<(),
                 () = timers.drive() => {}
             }
         });
-    })
+    };
+    // Those who wait for a timer are woken by what is run again, however long the log takes.
+    restart_on_panic(work, |panic| log_writer.write(move || telemetry::keeper_panicked(&panic)))
 }
 
 /// The keeper of the process, and the one after it.

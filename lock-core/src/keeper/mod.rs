@@ -3,6 +3,7 @@
 mod cleanup;
 mod handle;
 mod held_lease;
+mod log_writer;
 mod registry;
 mod renewals;
 mod restart_on_panic;
@@ -14,6 +15,7 @@ pub(crate) use self::{
     cleanup::{Cleanup, ScheduledLeave},
     handle::WeakKeeper,
     held_lease::HeldLease,
+    log_writer::LogWriter,
     renewals::Renewals,
 };
 pub use self::{handle::Keeper, timers::Sleep};

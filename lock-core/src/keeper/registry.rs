@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::held_lease::HeldLease;
-use crate::{BootTime, Creates, Entry, EntryId, hold::Loss};
+use crate::{BootTime, Creates, Entry, EntryId, Hold};
 
 /// A renewal that is due within this time of another goes into the same batch, if the time is short against its ttl.
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
 
-/// The leases of one client, and when each needs something. Nothing here runs foreign code: a loss is returned, and announced once the
+/// The leases of one client, and when each needs something. Nothing here runs foreign code: the watchers of a loss are woken once the
 /// registry is unlocked.
 #[derive(Debug)]
 pub(super) struct Registry {
@@ -42,21 +42,12 @@ pub(super) enum Tracked {
     },
 }
 
-/// What a record that is due needs.
-pub(super) enum DueAction {
-    Renew(HeldLease),
-    /// The lease or the hold has ended: leave, so that others need not wait for the store to notice.
-    Leave(Leave),
-}
-
 /// An entry that has to leave.
 pub(super) struct Leave {
     pub(super) entry: Arc<Entry>,
     pub(super) creates: Creates,
     /// How long the entry can stay in the store if it does not leave.
     pub(super) ttl: Duration,
-    /// The loss to announce.
-    pub(super) loss: Option<Loss>,
 }
 
 impl Registry {
@@ -87,7 +78,7 @@ impl Registry {
         };
         let waiting: Vec<_> = self.records.iter().filter_map(waits).collect();
         let taken = waiting.into_iter().filter_map(|id| self.remove(id));
-        taken.map(|tracked| tracked.leave(None)).collect()
+        taken.map(Tracked::leave).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -171,36 +162,48 @@ impl Registry {
         soon.filter_map(goes).collect()
     }
 
-    /// What one due record needs. A lease that goes on stays, with its next due time.
-    pub(super) fn due_action(&mut self, id: EntryId, now: BootTime) -> Option<DueAction> {
+    /// Locks whose deadline has passed, and that are not over yet: those that ended first, and `most` at the most.
+    pub(super) fn ended(&self, now: BootTime, most: usize) -> Vec<Hold> {
+        let due = self.due.range(..=(now, EntryId::new(u128::MAX)));
+        let holds = due.filter_map(|(_, id)| self.held_lease(*id)).map(|lease| &lease.hold);
+        holds.filter(|hold| hold.deadline() <= now && !hold.is_over()).take(most).cloned().collect()
+    }
+
+    /// Sets when the record of a lock is due next, and returns its lease if that is to be renewed now. One whose deadline has passed stays
+    /// due.
+    pub(super) fn due_renewal(&mut self, id: EntryId, now: BootTime) -> Option<HeldLease> {
         let record = self.records.get_mut(&id)?;
-        self.due.remove(&(record.due, id));
-        let loss = match &record.tracked {
-            Tracked::Held(lease) => {
-                let (held, loss) = lease.hold.look();
-                if held.is_held() {
-                    let renew = lease.renews();
-                    // The answer of the renewal sets the next due time; should its task be lost, this one holds.
-                    let in_flight = if renew { now + 2 * lease.try_limit() } else { BootTime::FAR_FUTURE };
-                    record.due = in_flight.min(lease.hold.deadline());
-                    self.due.insert((record.due, id));
-                    return renew.then(|| DueAction::Renew(lease.clone()));
-                }
-                loss
-            }
-            Tracked::Waiting { .. } => None,
+        let Tracked::Held(lease) = &record.tracked else { return None };
+        let deadline = lease.hold.deadline();
+        if lease.hold.is_over() || deadline <= now {
+            return None;
+        }
+        let renew = lease.renews();
+        // The answer of the renewal sets the next due time; should its task be lost, this one holds.
+        let in_flight = if renew { now + 2 * lease.try_limit() } else { BootTime::FAR_FUTURE };
+        let old = std::mem::replace(&mut record.due, in_flight.min(deadline));
+        self.due.remove(&(old, id));
+        self.due.insert((record.due, id));
+        renew.then(|| lease.clone())
+    }
+
+    /// Removes a due record whose lease or lock is over: leave for it, so that others need not wait for the store to notice.
+    pub(super) fn due_leave(&mut self, id: EntryId) -> Option<Leave> {
+        let over = match &self.records.get(&id)?.tracked {
+            Tracked::Held(lease) => lease.hold.is_over(),
+            Tracked::Waiting { .. } => true,
         };
-        Some(DueAction::Leave(self.records.remove(&id)?.tracked.leave(loss)))
+        if over { self.remove(id).map(Tracked::leave) } else { None }
     }
 }
 
 impl Tracked {
-    pub(super) fn leave(self, loss: Option<Loss>) -> Leave {
+    pub(super) fn leave(self) -> Leave {
         match self {
             Self::Held(HeldLease { hold, creates, .. }) => {
-                Leave { entry: Arc::clone(hold.entry()), creates, ttl: hold.ttl(), loss }
+                Leave { entry: Arc::clone(hold.entry()), creates, ttl: hold.ttl() }
             }
-            Self::Waiting { entry, creates } => Leave { ttl: entry.ttl, entry, creates, loss },
+            Self::Waiting { entry, creates } => Leave { ttl: entry.ttl, entry, creates },
         }
     }
 }

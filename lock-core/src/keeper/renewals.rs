@@ -1,6 +1,7 @@
 //! [`Renewals`]: renews the leases of one client, and leaves for those that have ended.
 
 mod batches;
+mod due;
 mod watchdog_check;
 
 use std::{
@@ -17,7 +18,7 @@ use super::{
     cleanup::{Cleanup, ScheduledLeave},
     handle::Keeper,
     held_lease::HeldLease,
-    registry::{DueAction, Leave, Registry, Tracked},
+    registry::{Leave, Registry, Tracked},
     standstill::Standstill,
 };
 use crate::{
@@ -25,16 +26,11 @@ use crate::{
     Renewal,
     closing::Closing,
     event_log::{Event, EventLog},
-    hold::{Extension, Loss},
+    hold::Extension,
     panic_isolation::{catch_panic, panic_text},
     sync::Mutex,
     telemetry,
 };
-
-/// How many are announced, and how many leave, before other tasks of the keeper have their turn: a loss wakes tasks, which is foreign
-/// code, and a leave is logged, which takes longer.
-const LOSSES_PER_TURN: usize = 512;
-const LEAVES_PER_TURN: usize = 64;
 
 /// How many alarms are followed up together: as many leases as have their renewals under way at the same time.
 const ALARMS_PER_TURN: usize = 1024;
@@ -116,7 +112,7 @@ impl Renewals {
         let now = self.keeper.now();
         let mut registry = self.registry.lock();
         let scheduled: Vec<_> =
-            registry.close().into_iter().map(|leave| self.schedule(leave, now).1).collect();
+            registry.close().into_iter().map(|leave| self.schedule(leave, now)).collect();
         drop(registry);
         drop(scheduled);
     }
@@ -126,10 +122,9 @@ impl Renewals {
         self.registry.lock().is_empty()
     }
 
-    /// The locks that are held now.
-    pub(crate) fn held(&self) -> Vec<Hold> {
-        let holds: Vec<_> = self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect();
-        holds.into_iter().filter(Hold::is_held).collect()
+    /// The locks that are held, and those that were lost and that nobody has left for yet.
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect()
     }
 
     /// The locks of this name that are held now.
@@ -151,11 +146,11 @@ impl Renewals {
         let answer = self.send(std::slice::from_ref(&lease)).await.pop();
         match answer.unwrap_or_else(|| Err(too_few(&*self.backend))) {
             Ok(renewal) => {
-                self.apply(hold, renewal);
+                self.log(self.apply(hold, renewal).1);
                 Ok(())
             }
             Err(error) => {
-                hold.mark_suspect();
+                self.log(hold.mark_suspect());
                 Err(error)
             }
         }
@@ -208,6 +203,11 @@ impl Renewals {
         // A stream that has ended gives no more alarms, which is not the end of this task.
         let mut alarms = alarms.chain(stream::pending()).ready_chunks(ALARMS_PER_TURN);
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
+            if parked_until <= keeper.now() {
+                // More was due than one turn does: other tasks have theirs in between.
+                tokio::task::yield_now().await;
+                continue;
+            }
             tokio::select! {
                 biased;
                 Some(ids) = alarms.next() => {
@@ -234,50 +234,14 @@ impl Renewals {
         self.renew_all(leases);
     }
 
-    /// Does what is due, and returns when something is due next.
-    fn run_due(self: &Arc<Self>) -> BootTime {
-        let now = self.keeper.now();
-        let (mut renewed, mut leaving) = (Vec::new(), Vec::new());
-        let mut registry = self.registry.lock();
-        for id in registry.due_ids(now) {
-            match registry.due_action(id, now) {
-                Some(DueAction::Renew(lease)) => renewed.push(lease),
-                // Scheduled before the registry is unlocked: a close must not find neither.
-                Some(DueAction::Leave(leave)) => leaving.push(self.schedule(leave, now)),
-                None => {}
-            }
-        }
-        let parked_until = registry.first_due().map_or(BootTime::FAR_FUTURE, |(due, _)| due);
-        registry.parked_until = parked_until;
-        drop(registry);
-        self.renew_all(renewed);
-        self.announce_and_leave(leaving);
-        parked_until
+    /// Logs what a turn has done, when it has woken all that it had to wake: a log may block.
+    fn log(&self, events: impl IntoIterator<Item = Event>) {
+        events.into_iter().for_each(|event| self.event_log.note(event));
     }
 
-    fn schedule(&self, leave: Leave, now: BootTime) -> (Option<Loss>, ScheduledLeave) {
-        let Leave { entry, creates, ttl, loss } = leave;
-        (loss, self.cleanup.schedule_leave(entry, creates, now + ttl))
-    }
-
-    /// Announces losses, and then starts the leaves, because what is logged of a leave takes time. Where they are many, other tasks have
-    /// their turn in between.
-    fn announce_and_leave(&self, leaving: Vec<(Option<Loss>, ScheduledLeave)>) {
-        let (mut losses, mut scheduled): (Vec<_>, Vec<_>) = leaving.into_iter().unzip();
-        announce(&mut losses);
-        if losses.is_empty() && scheduled.len() <= LEAVES_PER_TURN {
-            return drop(scheduled);
-        }
-        self.keeper.spawn(async move {
-            while !losses.is_empty() {
-                tokio::task::yield_now().await;
-                announce(&mut losses);
-            }
-            while !scheduled.is_empty() {
-                drop(scheduled.drain(..scheduled.len().min(LEAVES_PER_TURN)));
-                tokio::task::yield_now().await;
-            }
-        });
+    fn schedule(&self, leave: Leave, now: BootTime) -> ScheduledLeave {
+        let Leave { entry, creates, ttl } = leave;
+        self.cleanup.schedule_leave(entry, creates, now + ttl)
     }
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
@@ -290,17 +254,18 @@ impl Renewals {
         let late = answers.is_none();
         drop(turn);
         if late {
-            for lease in &batch {
-                self.retry_later(lease);
-            }
+            let suspects: Vec<_> = batch.iter().filter_map(|lease| self.retry_later(lease)).collect();
+            self.log(suspects);
             // No answer is worth anything after the lease.
             answers = self.keeper.timeout_at(self.keeper.now() + limit * 6, sent).await;
         }
-        let mut answers = answers.unwrap_or_default().into_iter();
+        let (mut answers, mut events) = (answers.unwrap_or_default().into_iter(), Vec::new());
         for lease in &batch {
             match answers.next() {
                 Some(Ok(renewal)) => {
-                    if self.apply(&lease.hold, lease.bounded(renewal)) == Extension::Accepted {
+                    let (extension, event) = self.apply(&lease.hold, lease.bounded(renewal));
+                    events.extend(event);
+                    if extension == Extension::Accepted {
                         self.reschedule(lease, lease.next_due(self.keeper.now()));
                     }
                 }
@@ -309,17 +274,20 @@ impl Renewals {
                 answer => {
                     if let Some(Err(error)) = answer {
                         let entry = Arc::clone(lease.hold.entry());
-                        self.event_log.note(Event::StoreAway { entry, verb: "renew", error });
+                        events.push(Event::StoreAway { entry, verb: "renew", error });
                     }
-                    self.retry_later(lease);
+                    events.extend(self.retry_later(lease));
                 }
             }
         }
+        self.log(events);
     }
 
-    fn retry_later(&self, lease: &HeldLease) {
-        lease.hold.mark_suspect();
+    /// Returns what to log.
+    fn retry_later(&self, lease: &HeldLease) -> Option<Event> {
+        let event = lease.hold.mark_suspect();
         self.reschedule(lease, self.keeper.now() + lease.retry_pause());
+        event
     }
 
     async fn send(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
@@ -329,24 +297,21 @@ impl Renewals {
         }
     }
 
-    /// Applies an answer. A loss always schedules a leave: the store may still have the entry.
-    fn apply(&self, hold: &Hold, renewal: Renewal) -> Extension {
-        let extension = match renewal {
+    /// Applies an answer, and returns what to log of it as well. A loss always schedules a leave: the store may still have the entry.
+    fn apply(&self, hold: &Hold, renewal: Renewal) -> (Extension, Option<Event>) {
+        let (extension, event) = match renewal {
             Renewal::Renewed { valid_until } => hold.extend(valid_until),
-            Renewal::Lost => {
-                hold.mark_lost(LostReason::Gone);
-                Extension::TooLate
-            }
+            Renewal::Lost => (Extension::TooLate, hold.mark_lost(LostReason::Gone)),
         };
         if extension == Extension::TooLate {
             let mut registry = self.registry.lock();
             // Who removes the record has to leave for it.
             let tracked = registry.remove(hold.entry_id());
-            let scheduled = tracked.map(|tracked| self.schedule(tracked.leave(None), self.keeper.now()));
+            let scheduled = tracked.map(|tracked| self.schedule(tracked.leave(), self.keeper.now()));
             drop(registry);
             drop(scheduled);
         }
-        extension
+        (extension, event)
     }
 
     /// Sets when a lease that is still registered is due next: at its deadline at the latest.
@@ -370,11 +335,6 @@ impl Drop for Renewals {
         // The task wakes, and ends.
         self.wake.notify_one();
     }
-}
-
-/// Announces the first ones, and takes them out.
-fn announce(losses: &mut Vec<Option<Loss>>) {
-    losses.drain(..losses.len().min(LOSSES_PER_TURN)).flatten().for_each(Loss::announce);
 }
 
 /// The alarms of a backend that panics are not listened to any more.

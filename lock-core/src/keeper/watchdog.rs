@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
+use super::log_writer::LogWriter;
 use crate::{
     BootTime, Clock,
+    linger::ForeignCode,
     sync::{Condvar, Mutex},
 };
 
@@ -19,15 +21,16 @@ const SLICE: Duration = Duration::from_secs(1);
 
 /// A client whose locks have deadlines.
 pub(crate) trait Watched: Send + Sync {
-    /// Fires every lost signal whose deadline has passed, and returns the next deadline.
-    fn check(&self) -> BootTime;
+    /// Fires every lost signal whose deadline has passed, and returns the next deadline. What it logs is written by `log_writer`.
+    fn check(&self, log_writer: &Arc<LogWriter>) -> BootTime;
 }
 
 /// A small thread beside the keeper's thread, for the one task that must not depend on the keeper: `lost()` fires at the deadline at the
-/// latest. It renews nothing and asks no store, and does nothing at all until the keeper should have done it.
+/// latest. It renews nothing, asks no store and writes no log, and does nothing at all until the keeper should have done it.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     clock: Arc<dyn Clock>,
+    log_writer: Arc<LogWriter>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -41,10 +44,10 @@ struct State {
 }
 
 impl Watchdog {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>, log_writer: Arc<LogWriter>) -> Self {
         let state =
             State { clients: Vec::new(), check_at: BootTime::FAR_FUTURE, started: false, stopped: false };
-        Self { clock, state: Mutex::new(state), wake: Condvar::new() }
+        Self { clock, log_writer, state: Mutex::new(state), wake: Condvar::new() }
     }
 
     /// Adds a client. The thread is started for the first one.
@@ -83,11 +86,13 @@ impl Watchdog {
     }
 
     fn run(&self) {
+        // It may be the last to drop a client, and must not write what that has counted to log.
+        let _foreign = ForeignCode::begin();
         while let Some(clients) = self.clients_to_check() {
             for client in clients {
                 let Some(client) = client.upgrade() else { continue };
                 // Whatever goes wrong with one client, the others are checked.
-                let next = catch_unwind(AssertUnwindSafe(|| client.check()));
+                let next = catch_unwind(AssertUnwindSafe(|| client.check(&self.log_writer)));
                 let next = next.unwrap_or_else(|_| self.clock.now() + SLICE);
                 let mut state = self.state.lock();
                 state.check_at = state.check_at.min(next);

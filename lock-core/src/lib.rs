@@ -88,6 +88,7 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
+mod tombstone;
 mod wait;
 
 pub use self::{

@@ -3,6 +3,8 @@
 mod cleanup;
 mod handle;
 mod held_lease;
+mod leave_lanes;
+mod pending_leave;
 mod registry;
 mod renewals;
 mod restart_on_panic;

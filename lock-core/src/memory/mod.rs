@@ -2,7 +2,7 @@
 
 mod queue;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -10,11 +10,8 @@ use self::queue::{Outcome, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
     EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
-    Standing, Step, SystemClock, WaitMode, sync::Mutex, valid_until,
+    Standing, Step, SystemClock, WaitMode, sync::Mutex, tombstone::tombstone_ttl, valid_until,
 };
-
-/// How long a late create finds the tombstone of an entry that left while it was in doubt.
-const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// A store in the memory of this process. Clones share it.
 ///
@@ -150,7 +147,7 @@ impl Backend for Memory {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         Ok(self.on_queue(&entry.name, |state, queue, now| {
             if creates == Creates::InDoubt {
-                state.tombstones.insert(entry.id, now + entry.ttl.max(TOMBSTONE_TTL));
+                state.tombstones.insert(entry.id, now + tombstone_ttl(entry.ttl));
             }
             queue.remove(entry.id)
         }))
@@ -242,6 +239,8 @@ impl fmt::Debug for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_executor::block_on;
 
     use super::*;

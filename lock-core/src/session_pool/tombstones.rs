@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{BootTime, EntryId};
-
-/// The least time for which a tombstone is kept.
-const KEPT: Duration = Duration::from_secs(60);
+use crate::{BootTime, EntryId, tombstone::tombstone_ttl};
 
 /// Entries that left while a create of them was in doubt: this process does not let them in again (PR08).
 #[derive(Debug, Default)]
@@ -14,7 +11,7 @@ pub(super) struct Tombstones(BTreeMap<EntryId, BootTime>);
 impl Tombstones {
     /// Keeps an entry out for its ttl, and for a minute at the least.
     pub(super) fn insert(&mut self, entry: EntryId, ttl: Duration, now: BootTime) {
-        self.0.insert(entry, now + ttl.max(KEPT));
+        self.0.insert(entry, now + tombstone_ttl(ttl));
     }
 
     /// Whether an entry is kept out. Drops tombstones that are too old.

@@ -59,6 +59,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Leaves the queue, holding or waiting. Never touches another's entry.
     ///
     /// With [`Creates::InDoubt`] a creating request of this entry may still arrive, and must create nothing then: put a tombstone.
+    ///
+    /// Where [leases are shared](Guarantees::shared_leases) it is repeated until it succeeds, however long the store is away. So it has to
+    /// succeed without the store if no request for this entry was sent, or what was given up meanwhile fills the memory.
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError>;
 
     /// Gives back what the store keeps for this client beside entries, such as a session without entries: the client is closed, and its

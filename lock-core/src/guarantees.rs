@@ -24,8 +24,8 @@ pub struct Guarantees {
     /// What clients of other libraries can expect on the same name.
     pub foreign_clients: &'static str,
     /// Whether an entry can outlive its own ttl because its lease or session is shared with others: then the keeper
-    /// goes on cleaning up until the store confirms it, and otherwise only until the ttl must have ended. Nor can its lease become
-    /// longer: it waits with the ttl with which it will hold the lock.
+    /// goes on cleaning up until the store confirms it, and otherwise only until the ttl must have ended, also that of a create that arrives
+    /// late. Nor can its lease become longer: it waits with the ttl with which it will hold the lock.
     pub shared_leases: bool,
     /// For a store without notifications, neither hints nor alarms: the pauses between two looks of a waiter. They grow with the time
     /// waited, and a lock may stay free for the longest of them while others wait. The option

@@ -186,12 +186,12 @@ impl Guard {
             // The lock is the parent's, and so is its keeper.
             return None;
         }
-        let free_by = self.client.keeper.now() + self.ttl();
+        let lease_end = self.client.keeper.now() + self.ttl();
         // If it was lost before, it may not be registered: then the keeper leaves for it.
-        let scheduled = self.client.renewals.schedule_leave(self.hold.entry(), self.creates, free_by);
+        let scheduled = self.client.renewals.schedule_leave(self.hold.entry(), self.creates, lease_end);
         let held = self.hold.end()?;
         let schedule_leave =
-            || self.client.cleanup.schedule_leave(Arc::clone(self.hold.entry()), self.creates, free_by);
+            || self.client.cleanup.schedule_leave(Arc::clone(self.hold.entry()), self.creates, lease_end);
         Some((scheduled.unwrap_or_else(schedule_leave), held))
     }
 

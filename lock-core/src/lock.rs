@@ -69,7 +69,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropping the future gives up its place in the queue; another call begins at the end. A request that is under way may still be
-    /// carried out, even after the drop: the keeper leaves for it until the store confirms that nothing is left.
+    /// carried out, even after the drop: the keeper leaves for it until the store confirms that nothing is left, or nothing can be left.
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error>;
 
     /// [`acquire_with`](Self::acquire_with) these options, and reports to `progress` what it sees of the queue.

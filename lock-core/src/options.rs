@@ -102,7 +102,8 @@ pub struct BackOff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LookAgain {
-    /// The least. Default 10 ms; 1 ms to 1 h. It bounds the load when hints come one after the other.
+    /// The least. Default 10 ms; 1 ms to 1 h. It bounds the load on a store that has its waiters look again soon. A hint ends the pause at once,
+    /// since it may be the hand-off. Each waiter has one request at a time, and one more follows for all hints that came during it.
     #[serde(with = "crate::settings::duration")]
     pub least: Duration,
     /// The most. Default 1 h, so that a third of the ttl decides, which always bounds the pause; a store without notifications has

@@ -23,8 +23,8 @@ pub(crate) struct PendingEntry {
     registered: bool,
     /// Whether every creating request of the entry was answered. One that is under way is not, also when its future was dropped.
     creates: Creates,
-    /// Until when the entry can be in the store, as counted from the last request.
-    free_by: BootTime,
+    /// When its lease ends in the store, as counted from the last request.
+    lease_end: BootTime,
     /// Whether the last answer was one to a create, and came when the keeper had given the entry up.
     create_was_late: bool,
     /// The entry before this one, which may still be in the store.
@@ -43,7 +43,7 @@ impl PendingEntry {
         let entry = Entry::new(name.clone(), client.fresh_id(), claim, waiting_ttl)
             .with_label(options.label.clone())
             .with_renew(options.renew);
-        let free_by = client.keeper.now();
+        let lease_end = client.keeper.now();
         let client = Arc::clone(client);
         Self {
             client,
@@ -53,7 +53,7 @@ impl PendingEntry {
             ttl: waiting_ttl,
             registered: false,
             creates: Creates::Answered,
-            free_by,
+            lease_end,
             create_was_late: false,
             former: None,
         }
@@ -88,7 +88,7 @@ impl PendingEntry {
         }
         self.create_was_late = false;
         let step = self.token.map_or(Step::Create, Step::Again);
-        self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
+        self.lease_end = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
         if let Some((creates, until)) = self.registration(step) {
             let entry = Arc::clone(&self.entry);
@@ -136,12 +136,12 @@ impl PendingEntry {
         match step {
             // PR09: should this future not be polled again, a session would keep the entry alive forever.
             Step::Create if self.client.backend.guarantees().shared_leases => {
-                Some((Creates::InDoubt, self.free_by))
+                Some((Creates::InDoubt, self.lease_end))
             }
             Step::Create => Some((Creates::InDoubt, BootTime::FAR_FUTURE)),
             // The answer may come after the end of the shorter lease, and the keeper leaves for what lives as long as the longer one.
             Step::Again(_) if self.waiting_ttl.max(self.ttl) < self.entry.ttl => {
-                Some((self.creates, self.free_by))
+                Some((self.creates, self.lease_end))
             }
             Step::Again(_) => None,
         }
@@ -198,12 +198,14 @@ impl PendingEntry {
         let may_be_there = self.token.is_some() || self.creates == Creates::InDoubt;
         if may_be_there && !self.client.keeper.is_forked() {
             let (creates, client) = (self.creates, &self.client);
-            let scheduled = client.renewals.schedule_leave(&self.entry, creates, self.free_by);
-            // The close of the client left for it, and nothing was sent since.
-            let left_for = scheduled.is_none() && self.registered && client.closing.is_closed();
-            if scheduled.is_none() && !left_for {
-                drop(client.cleanup.schedule_leave(Arc::clone(&self.entry), creates, self.free_by));
-            }
+            let scheduled = match client.renewals.schedule_leave(&self.entry, creates, self.lease_end) {
+                // The close of the client left for it, and nothing was sent since.
+                None if self.registered && client.closing.is_closed() => None,
+                None => Some(client.cleanup.schedule_leave(Arc::clone(&self.entry), creates, self.lease_end)),
+                scheduled => scheduled,
+            };
+            let known = self.token.is_some();
+            drop(scheduled.map(|leave| if known { leave } else { leave.doubtful() }));
         }
         (self.token, self.registered, self.creates) = (None, false, Creates::Answered);
     }

@@ -1,4 +1,4 @@
-//! [`Tombstones`]: entries that may not come back.
+//! [`Tombstones`]: entries that may not come back, and [`tombstone_ttl`]: for how long.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,8 +7,11 @@ use std::{
 
 use crate::{BootTime, EntryId};
 
-/// The least time for which a tombstone is kept.
-const KEPT: Duration = Duration::from_secs(60);
+/// How long a create of an entry with this ttl can arrive after it was sent, and so how long a tombstone refuses it (PR08): for the ttl, and
+/// for a minute at the least, which is longer than a store can be slow before clients give up their connections to it.
+pub(crate) fn tombstone_ttl(ttl: Duration) -> Duration {
+    ttl.max(Duration::from_secs(60))
+}
 
 /// Entries that left while a create of them was in doubt: they are not let in again (PR08).
 ///
@@ -24,7 +27,7 @@ pub(crate) struct Tombstones {
 impl Tombstones {
     /// Keeps an entry out for its ttl, and for a minute at the least.
     pub(crate) fn insert(&mut self, entry: EntryId, ttl: Duration, now: BootTime) {
-        let until = now + ttl.max(KEPT);
+        let until = now + tombstone_ttl(ttl);
         if let Some(before) = self.until.insert(entry, until) {
             self.by_end.remove(&(before, entry));
         }

@@ -78,6 +78,50 @@ async fn an_entry_that_may_still_be_created_is_left_for_beyond_its_ttl() {
     client.locks.close(s(6)).await.expect("the late create is refused");
 }
 
+/// A service goes on asking a store that is away: leaves are refused at once, or not answered, so that more of them begin than end.
+#[tokio::test(start_paused = true)]
+async fn what_is_in_doubt_is_given_up_when_nothing_of_it_can_be_there() {
+    for (fault, times) in [(Fault::Refused, 200), (Fault::Lost(s(5)), 3_000)] {
+        let sim = Sim::new();
+        let client = sim.client();
+        client.wire.always(Verb::Enter, Some(Fault::Hangs));
+        client.wire.always(Verb::Leave, Some(fault));
+        let (lock, start) = (client.locks.mutex("a").unwrap(), sim.now());
+        for _ in 0..times {
+            lock.acquire_with(&ttl(s(10)).wait(ms(1))).await.unwrap_err();
+        }
+        let error = client.locks.close(s(60)).await.expect_err("a create may arrive a minute late");
+        assert!(sim.now() < start + s(70), "it took {:?}", sim.now().since(start));
+        assert_eq!(error.unconfirmed.len(), times);
+        let free_within = error.unconfirmed.iter().map(|(_, time)| time.unwrap()).min().unwrap();
+        assert!(sim.now() + free_within >= start + s(70), "one can live longer than {free_within:?}");
+        let closed = client.locks.close(s(120)).await;
+        assert!(closed.is_ok(), "{fault:?}: {closed:?}");
+    }
+}
+
+/// Many acquisitions were given up while the store was away, and it is slow when it comes back. The create of the guard was in doubt, too.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_left_for_before_what_failed_or_is_in_doubt() {
+    for fault in [Fault::Refused, Fault::Lost(s(5))] {
+        let sim = Sim::new();
+        let client = sim.client();
+        client.wire.once(Verb::Enter, Fault::ReplyLost);
+        let guard = hold(&client, &ttl(s(60))).await;
+        client.wire.always(Verb::Enter, Some(Fault::Hangs));
+        client.wire.always(Verb::Leave, Some(fault));
+        let lock = client.locks.mutex("b").unwrap();
+        for _ in 0..1_000 {
+            lock.acquire_with(&ttl(s(60)).wait(ms(1))).await.unwrap_err();
+        }
+        client.wire.always(Verb::Leave, Some(Fault::Late(s(5))));
+        sleep(s(4)).await;
+        drop(guard);
+        sleep(ms(10)).await;
+        assert!(sim.rows("a").await.is_empty(), "{fault:?}: it is behind others");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_ends_at_max_hold_is_left_even_if_the_store_hears_of_it_only_later() {
     let sim = Sim::new();

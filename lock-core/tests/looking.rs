@@ -2,7 +2,7 @@
 
 mod support;
 
-use lock_core::{AcquireOptions, AcquireProgress, DistributedLock, Error, Outage};
+use lock_core::{AcquireOptions, AcquireProgress, DistributedLock, Error, Hint, Outage};
 use support::{Client, Fault, Sim, Verb, ms, s, sleep};
 
 fn ttl(secs: u64) -> AcquireOptions {
@@ -36,6 +36,26 @@ async fn a_store_that_says_nothing_is_looked_at_as_often_as_the_options_say() {
     let often = looks(ttl(60).look_again(ms(10), ms(500)), silent).await;
     assert!((19..=21).contains(&often), "{often} looks, at one every 500 ms");
     assert_eq!(looks(ttl(60), silent).await, 1, "a third of the ttl has not gone by");
+}
+
+/// A pause between hints would delay a hand-off.
+#[tokio::test(start_paused = true)]
+async fn a_hint_is_followed_at_once_however_long_the_least_pause_is() {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let _held = holder.locks.mutex("a").unwrap().acquire_with(&ttl(600)).await.unwrap();
+    let (lock, options) = (waiter.locks.mutex("a").unwrap(), ttl(600).look_again(s(60), s(60)));
+    let waiting = tokio::spawn(async move { lock.acquire_with(&options).await });
+    sleep(ms(1)).await;
+    for looks in 1..=10 {
+        assert_eq!(waiter.wire.sent(Verb::Enter).len(), looks);
+        // They come together, and one look answers all.
+        for _ in 0..5 {
+            waiter.wire.inject(Hint::Changed);
+        }
+        sleep(ms(2)).await;
+    }
+    waiting.abort();
 }
 
 /// Whether an acquisition fails, and after how many requests.

@@ -301,13 +301,14 @@ async fn a_cleanup_that_fails_until_its_lease_has_ended_is_told_as_abandoned() {
     assert_eq!(client.wire.sent(Verb::Leave).len(), tries, "it is tried again");
 }
 
-/// A leave in doubt is repeated until it is confirmed. Not each attempt is logged.
+/// A session keeps an entry, so its leave is repeated until it is confirmed. Not each attempt is logged.
 #[tokio::test(start_paused = true)]
 async fn what_is_tried_for_ever_is_told_ever_more_seldom() {
     let seen = Seen::default();
     let _default = tracing::subscriber::set_default(seen.clone());
     let sim = Sim::new();
     let client = sim.client();
+    client.wire.share_leases();
     client.wire.always(Verb::Enter, Some(Fault::Lost(ms(500))));
     client.wire.always(Verb::Leave, Some(Fault::Refused));
     let lock = client.locks.mutex("a").unwrap();

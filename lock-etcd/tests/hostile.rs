@@ -14,10 +14,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use common::{Client, kind, soon};
+use common::{Client, kind, name, soon};
+use futures_util::FutureExt;
 use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
-use lock_core::{BackendErrorKind, DistributedLock, Keeper};
+use lock_core::{
+    BackendErrorKind, Claim, Creates, Departure, DistributedLock, Entry, EntryId, Keeper, Step, WaitMode,
+};
 use lock_etcd::{ConnectError, Etcd, EtcdConfig};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -219,4 +222,17 @@ async fn a_connection_whose_token_is_not_renewed_in_time_is_given_up() {
     soon("another stream", streams).await;
     assert_ne!(watched[0], watched[1], "on the connection that does not renew its token");
     assert!(unanswered.iter().any(|(call, _)| call.uri().path() == AUTHENTICATE), "it was not asked for one");
+}
+
+/// A leave is repeated until it succeeds, however long the server is away: what fails for nothing would fill the memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_up_before_there_is_a_lease_is_left_for_without_a_server() {
+    // Connections are accepted by the operating system, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(&format!("etcd://{}/case", silent.local_addr().unwrap()));
+    let entry = Entry::new(name("job"), EntryId::new(1), Claim::mutex(), Duration::from_secs(30));
+    let entering = client.backend.enter(&entry, Step::Create, WaitMode::Queue);
+    assert!(tokio::time::timeout(Duration::from_millis(100), entering).await.is_err(), "it was answered");
+    let left = client.backend.leave(&entry, Creates::InDoubt).now_or_never();
+    assert!(matches!(left, Some(Ok(Departure::Absent))), "{left:?}");
 }

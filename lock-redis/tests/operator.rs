@@ -34,6 +34,23 @@ async fn a_queue_shows_holders_first_and_leaves_out_the_dead() {
     assert!(left + ms(BRIEF) <= last.ttl && left + passed >= last.ttl, "{left:?} after {passed:?}");
 }
 
+/// A waiter may wait with a shorter lease than it holds with.
+#[tokio::test]
+async fn a_holder_is_shown_with_the_lease_it_holds_not_the_one_it_waited_with() {
+    let server = Server::start();
+    let client = server.client();
+    for brief in [living(reader("page"), 6_000), living(semaphore("pool", 1, 2), 6_000)] {
+        let token = client.hold(&brief).await;
+        let held = living(brief, 30_000);
+        let asked = client.keeper.now();
+        assert_eq!(admitted(client.again(&held, token).await), token);
+        let rows = client.redis.queue(&held.name).await.unwrap();
+        let (left, passed) = (rows[0].lease_left.unwrap(), client.keeper.now().since(asked));
+        // In whole milliseconds.
+        assert!(left <= held.ttl && left + passed + ms(1) >= held.ttl, "{left:?} after {passed:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_queue_shows_a_foreign_holder_as_one_without_an_entry() {
     let server = Server::start();

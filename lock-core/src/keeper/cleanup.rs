@@ -1,12 +1,16 @@
-//! [`Cleanup`]: what dropped guards and futures left behind, tried again until the store confirms it.
+//! [`Cleanup`]: what dropped guards and futures left behind, tried again until the store confirms it, or none of it can be there any more.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::handle::Keeper;
+use super::{
+    handle::Keeper,
+    leave_lanes::{Lane, LeaveLanes, Task},
+    pending_leave::PendingLeave,
+};
 use crate::{
     BackOff, Backend, BackendError, BackendErrorKind, BootTime, Creates, Departure, Entropy, Entry,
     closing::Closing,
@@ -15,9 +19,6 @@ use crate::{
     sync::{Condvar, Mutex},
     telemetry,
 };
-
-/// How many leave at the same time. The others wait: each is logged, which is foreign code, and must not keep the keeper from renewals.
-const MAX_AT_ONCE: usize = 64;
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(20), most: Duration::from_secs(5) };
 
@@ -38,37 +39,19 @@ pub(crate) struct Cleanup {
 struct State {
     next_key: u64,
     pending: BTreeMap<u64, PendingLeave>,
-    /// How many workers run on the keeper.
-    running: usize,
-    /// What they do next.
-    waiting: VecDeque<Task>,
-}
-
-/// An entry that the keeper has to leave for, and how often it failed.
-#[derive(Debug)]
-struct Task {
-    key: u64,
-    leave: PendingLeave,
-    failures: u32,
-}
-
-/// An entry that has to leave its queue, and is not confirmed to have left.
-#[derive(Clone, Debug)]
-pub(crate) struct PendingLeave {
-    pub(crate) entry: Arc<Entry>,
-    creates: Creates,
-    /// When its lease ends in the store without any request.
-    pub(crate) free_by: BootTime,
+    lanes: LeaveLanes,
 }
 
 /// The handle of a [`PendingLeave`], made before its owner lets go of the entry: a close always finds one or the other.
 ///
-/// Its drop hands the leave over to the keeper, which tries until the store confirms it. That never blocks, and needs no runtime.
+/// Its drop hands the leave over to the keeper, which tries until the store confirms it, or nothing of the entry can be there any more. That
+/// never blocks, and needs no runtime.
 #[must_use = "its drop leaves the rest to the keeper"]
 pub(crate) struct ScheduledLeave {
     cleanup: Arc<Cleanup>,
     key: u64,
     leave: PendingLeave,
+    lane: Lane,
     done: bool,
 }
 
@@ -91,20 +74,20 @@ impl Cleanup {
         }
     }
 
-    /// Notes that an entry has to leave. Runs no foreign code.
+    /// Notes that an entry has to leave, whose lease ends at `lease_end` as counted from the last request. Runs no foreign code.
     pub(crate) fn schedule_leave(
         self: &Arc<Self>,
         entry: Arc<Entry>,
         creates: Creates,
-        free_by: BootTime,
+        lease_end: BootTime,
     ) -> ScheduledLeave {
-        let leave = PendingLeave { entry, creates, free_by };
+        let leave = PendingLeave::new(entry, creates, lease_end);
         let mut state = self.state.lock();
         let key = state.next_key;
         state.next_key += 1;
         state.pending.insert(key, leave.clone());
         drop(state);
-        ScheduledLeave { cleanup: Arc::clone(self), key, leave, done: false }
+        ScheduledLeave { cleanup: Arc::clone(self), key, leave, lane: Lane::Known, done: false }
     }
 
     /// What has not left yet.
@@ -133,32 +116,24 @@ impl Cleanup {
 
     /// Leaves for an entry as soon as a worker is free.
     fn start(self: &Arc<Self>, task: Task) {
-        let mut state = self.state.lock();
-        if state.running == MAX_AT_ONCE {
-            return state.waiting.push_back(task);
-        }
-        state.running += 1;
-        drop(state);
+        let Some(task) = self.state.lock().lanes.push(task) else { return };
         let cleanup = Arc::clone(self);
         self.keeper.spawn(async move { cleanup.work(task).await });
     }
 
-    /// A worker: leaves for one entry after the other, and yields to the keeper's other tasks in between.
+    /// A worker: leaves for one entry of its lane after the other, and yields to the keeper's other tasks in between.
     async fn work(self: &Arc<Self>, mut task: Task) {
+        let lane = task.lane;
         loop {
             self.attempt(task).await;
-            let Some(next) = self.next_task() else { return };
+            let Some(next) = self.next_task(lane) else { return };
             task = next;
             tokio::task::yield_now().await;
         }
     }
 
-    /// The next task of a worker. If there is none, the worker ends.
-    fn next_task(&self) -> Option<Task> {
-        let mut state = self.state.lock();
-        let next = state.waiting.pop_front();
-        state.running -= usize::from(next.is_none());
-        next
+    fn next_task(&self, lane: Lane) -> Option<Task> {
+        self.state.lock().lanes.pop(lane)
     }
 
     /// Leaves for an entry. If that fails, it is tried again after a pause, in which other entries have their turn.
@@ -167,12 +142,16 @@ impl Cleanup {
         if task.failures == 0 {
             telemetry::cleanup_owed(&entry);
         }
-        if let Err(error) = self.leave(&entry, creates).await {
-            // A lease that is not shared ends at its ttl, and if every create was answered, nothing brings the entry back.
-            let expires_alone = !self.backend.guarantees().shared_leases && creates == Creates::Answered;
-            if !expires_alone || self.keeper.now() < free_by {
+        // More may come than can be tried, so what is over meanwhile is not tried.
+        let answer = if task.lane == Lane::Doubtful && self.is_over(free_by) {
+            Err(self.never_tried())
+        } else {
+            self.leave(&entry, creates).await
+        };
+        if let Err(error) = answer {
+            if !self.is_over(free_by) {
                 task.failures = task.failures.saturating_add(1);
-                // Attempts have no limit: they are logged at the first failure, and then each time the number of failures has doubled.
+                // In a session, attempts have no limit: they are logged at the first failure, and then each time the number of failures has doubled.
                 if task.failures.is_power_of_two() {
                     self.event_log.note(Event::StoreAway { entry, verb: "leave", error });
                 }
@@ -184,7 +163,18 @@ impl Cleanup {
         self.confirm(task.key);
     }
 
-    fn retry_later(self: &Arc<Self>, task: Task) {
+    /// Whether an entry that is free by then ended by itself. One in a session that others share does not, as long as the session lives.
+    fn is_over(&self, free_by: BootTime) -> bool {
+        !self.backend.guarantees().shared_leases && self.keeper.now() >= free_by
+    }
+
+    fn never_tried(&self) -> BackendError {
+        let message = "others were left for first, until nothing of it could be there";
+        BackendError::new(self.backend.guarantees().store, BackendErrorKind::Unavailable, message).unsent()
+    }
+
+    fn retry_later(self: &Arc<Self>, mut task: Task) {
+        task.lane = Lane::Retries;
         let pause = BACK_OFF.pause(task.failures, self.entropy.bits() as u64);
         let (cleanup, pause) = (Arc::clone(self), self.keeper.sleep_until(self.keeper.now() + pause));
         self.keeper.spawn(async move {
@@ -213,9 +203,15 @@ impl Cleanup {
 }
 
 impl ScheduledLeave {
-    /// When its lease ends in the store without any request, by our clock.
+    /// When nothing of the entry can be in the store any more without any request, by our clock.
     pub(crate) fn free_by(&self) -> BootTime {
         self.leave.free_by
+    }
+
+    /// No answer has told of the entry: it need not be in the store, and those that are go first.
+    pub(crate) fn doubtful(mut self) -> Self {
+        self.lane = Lane::Doubtful;
+        self
     }
 
     /// Leaves on the caller's own runtime. If that fails, or the future is dropped, the keeper takes over.
@@ -240,7 +236,8 @@ impl Drop for ScheduledLeave {
     fn drop(&mut self) {
         // In a fork the entry is the parent's, and so is its keeper.
         if !self.done && !self.cleanup.keeper.is_forked() {
-            self.cleanup.start(Task { key: self.key, leave: self.leave.clone(), failures: 0 });
+            let leave = self.leave.clone();
+            self.cleanup.start(Task { key: self.key, leave, failures: 0, lane: self.lane });
         }
     }
 }

@@ -3,7 +3,9 @@
 mod cleanup;
 mod handle;
 mod held_lease;
+mod leave_lanes;
 mod log_writer;
+mod pending_leave;
 mod registry;
 mod renewals;
 mod restart_on_panic;

@@ -97,12 +97,12 @@ impl Renewals {
         &self,
         entry: &Arc<Entry>,
         creates: Creates,
-        free_by: BootTime,
+        lease_end: BootTime,
     ) -> Option<ScheduledLeave> {
         let mut registry = self.registry.lock();
         let tracked = registry.remove(entry.id);
         let scheduled =
-            tracked.as_ref().map(|_| self.cleanup.schedule_leave(Arc::clone(entry), creates, free_by));
+            tracked.as_ref().map(|_| self.cleanup.schedule_leave(Arc::clone(entry), creates, lease_end));
         drop(registry);
         scheduled
     }

@@ -12,7 +12,9 @@ local function add(role, ids, scores)
         local token, ttl, expiry, permits, _, label = split(entries[i])
         local left = token and (tonumber(scores and scores[i] or expiry) - now)
         if left and left > 0 then
-            rows[#rows + 1] = {role, other, token, permits, math.min(left, tonumber(ttl)), label}
+            -- An expiry is rounded up by a millisecond. The ttl of a holder is the one that it waited with, and its lease may be longer.
+            left = left > tonumber(ttl) and left - 1 or left
+            rows[#rows + 1] = {role, other, token, permits, left, label}
         end
     end
 end

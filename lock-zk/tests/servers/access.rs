@@ -1,9 +1,16 @@
 //! Which clients are accepted, and that others are refused in time.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
+use futures_util::FutureExt;
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl, unique};
-use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper};
+use lock_core::{
+    Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, DistributedLock, Entry, EntryId,
+    Keeper, Step, WaitMode,
+};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
 use zookeeper_client::{Acl, AuthId, Permission};
 
@@ -200,4 +207,17 @@ async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
     let error = soon("an answer", client.mutex(NAME).acquire()).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     assert!(error.to_string().contains(&server.address()), "people know where to look: {error}");
+}
+
+/// A leave is repeated until it succeeds, however long the server is away: what fails for nothing would fill the memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_up_before_there_is_a_session_is_left_for_without_a_server() {
+    // Connections are accepted by the operating system, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = client(&format!("zk://{}/case?{LIMITS}", silent.local_addr().unwrap()));
+    let entry = Entry::new(name("job"), EntryId::new(1), Claim::mutex(), Duration::from_secs(30));
+    let entering = client.backend.enter(&entry, Step::Create, WaitMode::Queue);
+    assert!(tokio::time::timeout(Duration::from_millis(100), entering).await.is_err(), "it was answered");
+    let left = client.backend.leave(&entry, Creates::InDoubt).now_or_never();
+    assert!(matches!(left, Some(Ok(Departure::Absent))), "{left:?}");
 }

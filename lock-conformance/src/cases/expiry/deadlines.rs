@@ -22,7 +22,7 @@ use crate::{
             GRAIN, admitted, admitted_after, assert_covered, lease_end, ms, now, queued_behind, until,
             waiting,
         },
-        steps::{LONG, faulty, mutex, take_free},
+        steps::{LONG, faulty, mutex, permits, take_free},
     },
 };
 
@@ -122,19 +122,22 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
 /// The lease follows the ttl of the last look, not that of the create, because the guard relies on it.
 pub(crate) async fn a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
-    let name = env.name("job");
-    let guard = take_free(&mutex(&holder, &name)).await;
+    let (name, pool) = (env.name("job"), env.name("pool"));
     let short = ms(10_000);
-    let waiting = tokio::spawn({
-        let lock = waiter.mutex(&name).with_options(waiter.options().ttl(LONG).waiting_ttl(short));
-        async move { lock.acquire().await }
-    });
-    queued_behind(&holder, &guard.hold()).await;
-    guard.release().await.unwrap();
-    let granted = soon("the grant", waiting).await.unwrap().unwrap();
-    assert!(granted.remaining() > short, "it still has its short lease: {:?}", granted.remaining());
-    assert_covered(&holder, &granted.hold(), "granted to a waiter with a shorter lease").await;
-    granted.release().await.unwrap();
+    for (held, awaited) in [
+        (mutex(&holder, &name), mutex(&waiter, &name)),
+        (permits(&holder, &pool, 1, 1), permits(&waiter, &pool, 1, 1)),
+    ] {
+        let guard = take_free(&held).await;
+        let awaited = awaited.with_options(waiter.options().ttl(LONG).waiting_ttl(short));
+        let waiting = tokio::spawn(async move { awaited.acquire().await });
+        queued_behind(&holder, &guard.hold()).await;
+        guard.release().await.unwrap();
+        let granted = soon("the grant", waiting).await.unwrap().unwrap();
+        assert!(granted.remaining() > short, "it still has its short lease: {:?}", granted.remaining());
+        assert_covered(&holder, &granted.hold(), "granted to a waiter with a shorter lease").await;
+        granted.release().await.unwrap();
+    }
 }
 
 /// The boot clock of a machine that can be put to sleep.

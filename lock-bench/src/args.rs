@@ -4,12 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::{
-    compare::CompareArgs,
-    drivers::DriverArgs,
-    error::Result,
-    store::StoreKind,
-};
+use crate::{compare::CompareArgs, drivers::DriverArgs, error::Result, store::StoreKind};
 
 /// Benchmarks distlock on a server that it starts, beside the floors of that server.
 #[derive(Debug, Parser)]

@@ -124,8 +124,7 @@ impl Watched {
 
     fn take(&mut self, locks: &Locks, name: &str, options: &AcquireOptions) {
         let guard = block_on(locks.mutex(name).unwrap().acquire_with(options)).unwrap();
-        let (mut lost, watcher) =
-            (guard.lost(), Watcher { name: name.to_owned(), tell: self.tell.clone() });
+        let (mut lost, watcher) = (guard.lost(), Watcher { name: name.to_owned(), tell: self.tell.clone() });
         let waker = Waker::from(Arc::new(watcher));
         assert!(lost.poll_unpin(&mut Context::from_waker(&waker)).is_pending(), "`{name}` is lost too early");
         self.guards.push((guard, lost));

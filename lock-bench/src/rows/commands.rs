@@ -27,7 +27,8 @@ impl Measurement for Commands {
         let rows = |name: String, is_bounded: bool| {
             let sent = RowSpec::new(&name, "commands");
             let sent = if is_bounded { sent.bound(Bound::ValueAtMost(1.0)) } else { sent };
-            let inside = is_counted_inside.then(|| RowSpec::new(format!("{name}.inside"), "calls in scripts"));
+            let inside =
+                is_counted_inside.then(|| RowSpec::new(format!("{name}.inside"), "calls in scripts"));
             std::iter::once(sent).chain(inside)
         };
         let mut all: Vec<RowSpec> = Vec::new();

@@ -71,7 +71,8 @@ impl HandOff {
 
     async fn measure(&self, bench: &Bench, waiters: usize, figures: &mut RowFigures) -> Result<()> {
         let group = self.group(waiters);
-        let [p50, event, rate, grants] = ["p50", "event", "rate", "grants"].map(|row| format!("{group}.{row}"));
+        let [p50, event, rate, grants] =
+            ["p50", "event", "rate", "grants"].map(|row| format!("{group}.{row}"));
         let mut team = self.team(bench, waiters).await?;
         team.set_up(&group, waiters).await?;
         // Connects, and makes scripts known.
@@ -87,8 +88,7 @@ impl HandOff {
                 let received = (floor.received.len() > 0).then(|| floor.received.percentile(50.0));
                 figures.value(&event, ours.percentile(50.0), received);
             }
-            let (floor, tenures) =
-                team.floor_and_ours(floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
+            let (floor, tenures) = team.floor_and_ours(floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
             if let Some((hand_offs, granted)) = per_second(&tenures)? {
                 let messages = floor.certain.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
                 let messages = Some(messages).filter(|messages| *messages > 0.0);

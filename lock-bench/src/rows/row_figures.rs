@@ -34,11 +34,7 @@ impl RowFigures {
     /// because what is rare may be missing in a round.
     pub(super) fn latencies(&mut self, group: &str, ours: &Samples, floor: Option<&Samples>) {
         let floor = floor.filter(|floor| floor.len() > 0);
-        self.value(
-            format!("{group}.p50"),
-            ours.percentile(50.0),
-            floor.map(|floor| floor.percentile(50.0)),
-        );
+        self.value(format!("{group}.p50"), ours.percentile(50.0), floor.map(|floor| floor.percentile(50.0)));
         let (all_ours, all_floors) = self.pooled.entry(format!("{group}.p99")).or_default();
         all_ours.add(ours);
         if let Some(floor) = floor {

@@ -19,9 +19,7 @@ mod started_server;
 mod zk;
 
 pub(crate) use self::{
-    interface::{
-        CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop, Store,
-    },
+    interface::{CommandCounts, Floors, Forwarder, ForwardingRound, MessageLatency, Rival, Stop, Store},
     kind::StoreKind,
     open::{connect, start},
 };

@@ -111,8 +111,7 @@ impl Renewals {
     pub(crate) fn close(&self) {
         let now = self.keeper.now();
         let mut registry = self.registry.lock();
-        let scheduled: Vec<_> =
-            registry.close().into_iter().map(|leave| self.schedule(leave, now)).collect();
+        let scheduled: Vec<_> = registry.close().into_iter().map(|leave| self.schedule(leave, now)).collect();
         drop(registry);
         drop(scheduled);
     }

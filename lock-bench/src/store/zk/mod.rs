@@ -18,7 +18,9 @@ use self::{
     floors::ZkFloors,
     forwarder::ZkForwarder,
 };
-use super::{Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites, started_server::StartedServer};
+use super::{
+    Floors, Forwarder, Store, StoreKind, interface::BackgroundWrites, started_server::StartedServer,
+};
 use crate::error::Result;
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Hint, HoldState, LockName, LostReason};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Hint, HoldState, LostReason};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 const TTL: Duration = s(12);
@@ -188,86 +188,6 @@ async fn extend_does_not_pass_max_hold() {
     assert_eq!(guard.extend().await.unwrap(), s(5));
     guard.lost().await;
     assert_at(sim.now(), start + s(15));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_evicted_holder_knows_it_at_once_and_not_at_its_next_renewal() {
-    let sim = Sim::new();
-    let client = sim.client();
-    let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
-    sleep(s(1)).await;
-    let evicted = sim.now();
-    client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
-    assert_eq!(guard.lost().await, LostReason::Gone);
-    assert_at(sim.now(), evicted);
-}
-
-/// The answer that grants the lock is older than the alarm.
-#[tokio::test(start_paused = true)]
-async fn who_was_evicted_while_its_grant_was_in_flight_knows_it_at_once() {
-    let sim = Sim::new();
-    let client = sim.client();
-    // So that the keeper knows the entry, and listens, before the answer.
-    client.wire.share_leases();
-    client.wire.once(Verb::Enter, Fault::Late(s(2)));
-    let lock = client.locks.mutex("a").unwrap();
-    let taking = tokio::spawn(async move { lock.acquire_with(&options()).await.unwrap() });
-    sleep(s(1)).await;
-    let entry = sim.rows("a").await[0].entry.unwrap();
-    client.locks.operator().evict(&LockName::new("a").unwrap(), entry).await.unwrap();
-    let (guard, granted) = (taking.await.unwrap(), sim.now());
-    assert_eq!((guard.entry_id(), guard.lost().await), (entry, LostReason::Gone));
-    assert_at(sim.now(), granted);
-}
-
-/// Alarms of an entry that the store has: nothing of another name is evicted.
-async fn alarm_falsely(client: &Client, guards: &[Guard]) {
-    let other = LockName::new("another").unwrap();
-    for guard in guards {
-        client.locks.operator().evict(&other, guard.entry_id()).await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_alarm_shows_the_loss_of_a_lock_that_is_not_renewed() {
-    let sim = Sim::new();
-    let client = sim.client();
-    let guard = client.locks.mutex("a").unwrap().acquire_with(&options().renew(false)).await.unwrap();
-    sleep(s(1)).await;
-    let evicted = sim.now();
-    client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
-    assert_eq!(guard.lost().await, LostReason::Gone);
-    assert_at(sim.now(), evicted);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_false_alarm_does_not_prolong_a_lock_that_is_not_renewed() {
-    let sim = Sim::new();
-    let client = sim.client();
-    let start = sim.now();
-    let guard = client.locks.mutex("a").unwrap().acquire_with(&options().renew(false)).await.unwrap();
-    sleep(s(8)).await;
-    alarm_falsely(&client, std::slice::from_ref(&guard)).await;
-    sleep(s(1)).await;
-    assert_eq!(client.wire.sent(Verb::Renew).len(), 1, "the store is asked");
-    assert_eq!(guard.state(), HoldState::Held);
-    guard.lost().await;
-    assert_at(sim.now(), start + lease(TTL));
-    sleep(ms(1)).await;
-    assert!(sim.rows("a").await.is_empty(), "a lost lock is left");
-}
-
-#[tokio::test(start_paused = true)]
-async fn alarms_that_come_together_share_requests() {
-    let sim = Sim::new();
-    let client = sim.client();
-    let guards = take_many(&client).await;
-    alarm_falsely(&client, &guards).await;
-    sleep(ms(1)).await;
-    let (requests, asked) = (client.wire.sent(Verb::Renew).len(), client.wire.entries(Verb::Renew));
-    assert_eq!(asked, guards.len());
-    assert!(requests <= asked / 100, "{requests} requests for {asked} alarms");
-    assert!(guards.iter().all(|guard| guard.state() == HoldState::Held));
 }
 
 /// The store removes an entry at its deadline, too. Which of the two is noticed first does not matter.

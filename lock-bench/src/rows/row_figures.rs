@@ -78,7 +78,9 @@ mod tests {
 
     fn figure(rounds: &[(f64, Option<f64>)]) -> Figure {
         let mut figures = RowFigures::default();
-        rounds.iter().for_each(|&(ours, floor)| figures.value("pair.p50", ours, floor));
+        for &(ours, floor) in rounds {
+            figures.value("pair.p50", ours, floor);
+        }
         figures.find("pair.p50").unwrap()
     }
 

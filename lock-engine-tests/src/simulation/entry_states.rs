@@ -80,7 +80,7 @@ impl EntryStates {
         let expires = self.lease_end(entry.ttl, now);
         match self.last_mut(entry.id) {
             Some(row) if row.token == Some(token) && row.is_live(now) => {
-                row.expires = row.expires.max(expires)
+                row.expires = row.expires.max(expires);
             }
             _ => self.rows.push(Row {
                 name: entry.name.clone(),

@@ -38,7 +38,7 @@ impl Frames for Packets {
 
     fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
         if self.status {
-            return Ok((!sent.is_empty()).then(|| Frame { len: sent.len(), what: Answer::Part }));
+            return Ok((!sent.is_empty()).then_some(Frame { len: sent.len(), what: Answer::Part }));
         }
         let Some((len, packet)) = packet(sent)? else { return Ok(None) };
         let is_word = std::mem::replace(&mut self.welcomed, true) && number(packet, 0)? == WATCHED;

@@ -10,6 +10,7 @@ mod execute;
 mod process_group;
 mod supervisor;
 mod terminal;
+mod terminal_loan;
 mod timing;
 mod watchdog;
 

@@ -12,7 +12,7 @@ use tokio::signal::unix;
 use super::{
     command::{Command, StateChange},
     process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
-    terminal::Terminal,
+    terminal_loan::TerminalLoan,
     timing::Timing,
     watchdog::{Dismissed, Watchdog, WatchdogResult},
 };
@@ -35,9 +35,7 @@ pub(crate) struct Supervisor {
     timing: Timing,
     keeper: Keeper,
     output: Output,
-    terminal: Option<Terminal>,
-    /// Whether the command's group was given the terminal.
-    terminal_lent: bool,
+    terminal: TerminalLoan,
     /// This process is about to get a stop signal from itself, which is not for the command.
     stops_itself: bool,
     stage: Stage,
@@ -92,8 +90,7 @@ impl Supervisor {
         output: Output,
     ) -> Self {
         let group = command.group();
-        let terminal = Terminal::open();
-        let mut supervisor = Self {
+        Self {
             hold,
             command,
             group,
@@ -101,18 +98,13 @@ impl Supervisor {
             timing,
             keeper: Keeper::shared(),
             output,
-            terminal,
-            terminal_lent: false,
+            terminal: TerminalLoan::new(group),
             stops_itself: false,
             stage: Stage::Running,
             unstoppable: false,
             exit: None,
             lost: None,
-        };
-        if Terminal::is_all_stdio() {
-            supervisor.lend_terminal();
         }
-        supervisor
     }
 
     /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog is dismissed then; the caller waits
@@ -281,7 +273,7 @@ impl Supervisor {
 
     fn forward(&mut self, signal: Signal) {
         match signal {
-            Signal::SIGCONT if self.terminal_lent => self.lend_terminal(),
+            Signal::SIGCONT => self.terminal.lend_again(),
             // Our own SIGTSTP may be delivered after the SIGCONT that follows it.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
@@ -295,11 +287,12 @@ impl Supervisor {
             self.send(Signal::SIGCONT);
             return;
         }
-        let Some(terminal) = &self.terminal else { return };
+        if !self.terminal.has_terminal() {
+            return;
+        }
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         // It may have asked just before it was given the terminal.
-        if wants_terminal && (terminal.is_ours() || terminal.is_foreground(self.group)) {
-            self.lend_terminal();
+        if wants_terminal && self.terminal.lend() {
             self.send(Signal::SIGCONT);
             return;
         }
@@ -309,30 +302,17 @@ impl Supervisor {
             "stopped: lock `{name}` is lost in {left} and the command killed, if it is not continued"
         ));
         self.output.flush();
-        self.return_terminal();
+        self.terminal.take_back();
         // Stops the whole job, as Ctrl-Z does, so that the shell sees it. SIGCONT will come as a signal of its own.
         self.stops_itself = true;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
         let _ = raise(Signal::SIGSTOP);
     }
 
-    fn lend_terminal(&mut self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
-            terminal.give_to(self.group);
-            self.terminal_lent = true;
-        }
-    }
-
-    fn return_terminal(&self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.terminal_lent) {
-            terminal.take_back();
-        }
-    }
-
     fn restore_terminal(&self) {
-        self.return_terminal();
-        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.stage != Stage::Running) {
-            terminal.restore_modes();
+        self.terminal.take_back();
+        if self.stage != Stage::Running {
+            self.terminal.restore_modes();
         }
     }
 }

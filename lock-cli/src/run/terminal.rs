@@ -42,7 +42,12 @@ impl Terminal {
 
     /// Whether a group is in the foreground.
     pub(crate) fn is_foreground(&self, group: ProcessGroup) -> bool {
-        tcgetpgrp(&self.device) == Ok(group.id())
+        self.foreground() == Some(group)
+    }
+
+    /// The group in the foreground. A terminal that has hung up has none.
+    pub(crate) fn foreground(&self) -> Option<ProcessGroup> {
+        tcgetpgrp(&self.device).ok().map(ProcessGroup::new)
     }
 
     /// Puts a group into the foreground.
@@ -60,7 +65,7 @@ impl Terminal {
         self.give_to(ProcessGroup::new(getpgrp()));
     }
 
-    /// Restores the modes that a killed command may have changed.
+    /// Restores the modes of the start.
     pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, modes);

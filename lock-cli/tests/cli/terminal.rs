@@ -2,12 +2,17 @@
 
 use std::fs;
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
     loss::SHORT,
     process::{
-        Process, SLACK, answered, distlock, outcome, queue, until_queued, until_written, with_default_signals,
+        Process, SLACK, answered, distlock, outcome, queue, until, until_queued, until_written,
+        with_default_signals,
     },
     store::Store,
 };
@@ -47,6 +52,13 @@ impl Session {
         self.line("echo \"code=$?=\"");
         // The line editor echoes what is typed.
         self.expect(&format!("code={code}="));
+        self.expect("ready$ ");
+    }
+
+    /// Checks that the shell can read from its terminal.
+    fn expect_terminal(&mut self) {
+        self.line("echo still $((1+1))");
+        self.expect("still 2");
         self.expect("ready$ ");
     }
 }
@@ -161,6 +173,57 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     session.expect("ready$ ");
     session.expect_code(79);
     assert!(!folder.path().join("after").exists());
+}
+
+/// A shell whose terminal another group has gets an error when it reads, and exits.
+#[test]
+fn a_job_that_ends_in_the_background_leaves_the_terminal_to_the_shell() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("mkfifo end; $D run a -- sh -c 'echo started; read line < end'");
+    session.expect("started\r");
+    session.control('z');
+    session.expect("Stopped");
+    session.expect("ready$ ");
+    session.line("bg");
+    session.expect("ready$ ");
+    session.line("echo > end");
+    session.expect("ready$ ");
+    until("the end of the job", || queue(&store.url, "a").is_empty());
+    session.expect_terminal();
+}
+
+#[test]
+fn a_job_that_outlives_its_script_leaves_the_terminal_to_the_shell() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("mkfifo end; sh -c 'echo $$ > pid; $D run a -- sh -c \"echo started; read line < end\"; :'");
+    session.expect("started\r");
+    let script = until_written(&folder.path().join("pid")).parse().expect("the id of a process");
+    kill(Pid::from_raw(script), Signal::SIGTERM).expect("a process of our own can be sent a signal");
+    session.expect("ready$ ");
+    session.line("echo > end");
+    session.expect("ready$ ");
+    until("the end of the job", || queue(&store.url, "a").is_empty());
+    session.expect_terminal();
+}
+
+/// A job in the background that changes the modes of the terminal is stopped.
+#[test]
+fn a_job_that_loses_its_lock_in_the_background_ends_there() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line("$D run a -- sh -c 'echo started; sleep 60' & wait $!");
+    session.expect("started\r");
+    let broken = outcome(&store.url, &["break", "a", "--yes"]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+    session.expect("the command was stopped");
+    session.expect("ready$ ");
+    session.expect_code(79);
 }
 
 #[test]

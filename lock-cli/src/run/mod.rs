@@ -7,6 +7,7 @@
 
 mod command;
 mod execute;
+mod interrupt;
 mod process_group;
 mod supervisor;
 mod terminal;
@@ -16,5 +17,6 @@ mod watchdog;
 
 pub(crate) use self::{
     execute::{internal, run},
+    interrupt::die_if_interrupted,
     terminal::Terminal,
 };

@@ -38,6 +38,8 @@ pub(crate) struct Supervisor {
     terminal: TerminalLoan,
     /// This process is about to get a stop signal from itself, which is not for the command.
     stops_itself: bool,
+    /// This process got SIGINT or SIGQUIT itself.
+    interrupted: bool,
     stage: Stage,
     /// Whether a process of the group could not be signalled.
     unstoppable: bool,
@@ -67,6 +69,8 @@ pub(crate) struct RunResult {
     pub(crate) lost: Option<String>,
     /// Whether a part of the command could not be stopped, and ended by itself.
     pub(crate) unstoppable: bool,
+    /// The signal that the terminal has sent to the command and not to our own group, if the command has died of it.
+    pub(crate) interrupt: Option<Signal>,
 }
 
 impl RunResult {
@@ -100,6 +104,7 @@ impl Supervisor {
             output,
             terminal: TerminalLoan::new(group),
             stops_itself: false,
+            interrupted: false,
             stage: Stage::Running,
             unstoppable: false,
             exit: None,
@@ -246,7 +251,8 @@ impl Supervisor {
     fn ended(&mut self) -> Option<RunResult> {
         let exit = self.exit?;
         if self.stage == Stage::Running {
-            return Some(RunResult { exit, lost: None, unstoppable: false });
+            let interrupt = exit.interrupt().filter(|_| self.terminal.is_lent() && !self.interrupted);
+            return Some(RunResult { exit, lost: None, unstoppable: false, interrupt });
         }
         // Zombies are told from living processes only after SIGKILL: that check is expensive, and before, the grace has to pass anyway.
         let exists = match self.stage {
@@ -255,7 +261,10 @@ impl Supervisor {
         };
         match exists {
             Ok(true) => None,
-            Ok(false) => Some(RunResult { exit, lost: self.lost.take(), unstoppable: self.unstoppable }),
+            Ok(false) => {
+                let (lost, unstoppable) = (self.lost.take(), self.unstoppable);
+                Some(RunResult { exit, lost, unstoppable, interrupt: None })
+            }
             // The signals did not reach these processes.
             Err(NotPermitted) => {
                 self.mark_unstoppable();
@@ -273,6 +282,7 @@ impl Supervisor {
 
     fn forward(&mut self, signal: Signal) {
         match signal {
+            Signal::SIGINT | Signal::SIGQUIT => self.interrupted = true,
             Signal::SIGCONT => self.terminal.lend_again(),
             // Our own SIGTSTP may be delivered after the SIGCONT that follows it.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,

@@ -35,6 +35,11 @@ impl Terminal {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
     }
 
+    /// Whether stdin, stdout or stderr is a terminal.
+    pub(crate) fn is_any_stdio() -> bool {
+        std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
+    }
+
     /// Whether our own group is in the foreground.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_foreground(ProcessGroup::new(getpgrp()))

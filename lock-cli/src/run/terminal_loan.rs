@@ -26,6 +26,11 @@ impl TerminalLoan {
         self.terminal.is_some()
     }
 
+    /// Whether the group is in the foreground.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.terminal.as_ref().is_some_and(|terminal| terminal.is_foreground(self.group))
+    }
+
     /// Puts the group into the foreground if our own is there. Returns whether the group is there now.
     pub(crate) fn lend(&mut self) -> bool {
         let Some(terminal) = &self.terminal else { return false };

@@ -11,7 +11,7 @@ use rexpect::session::{PtySession, spawn_command};
 use crate::{
     loss::SHORT,
     process::{
-        Process, SLACK, answered, distlock, outcome, queue, until, until_queued, until_written,
+        Process, SLACK, answered, distlock, holding, outcome, queue, until, until_queued, until_written,
         with_default_signals,
     },
     store::Store,
@@ -109,6 +109,59 @@ fn ctrl_c_goes_to_the_command_and_the_lock_is_free() {
     session.expect("ready$ ");
     session.expect_code(130);
     assert!(queue(&store.url, "a").is_empty());
+}
+
+/// As without `distlock`. dash ends a script when it gets the signal itself; bash only if the program that it runs has died of it, too.
+#[test]
+fn ctrl_c_ends_the_script_around_the_command() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    // With its output in a file the command has no terminal, and Ctrl-C goes to the script and to `distlock`.
+    for (shell, output) in [("sh", ""), ("bash", ""), ("bash", " >out")] {
+        session.line(&format!(
+            "{shell} -c '$D run a -- sh -c \"echo started >&2; sleep 60\"{output}; echo went on'"
+        ));
+        session.expect("started\r");
+        session.control('c');
+        let shown = session.expect("ready$ ");
+        assert!(!shown.contains("went on"), "{shell}{output}: {shown:?}");
+        session.expect_code(130);
+        assert!(queue(&store.url, "a").is_empty(), "{shell}{output}");
+    }
+}
+
+#[test]
+fn ctrl_c_while_waiting_ends_the_script_around_it() {
+    let store = Store::any();
+    let _holder = holding(&store.url, "a", &[]);
+    let mut session = Session::new(&store);
+    session.line("bash -c '$D run a -- true; echo went on'");
+    session.expect("place 1 of 1");
+    session.control('c');
+    let shown = session.expect("ready$ ");
+    assert!(!shown.contains("went on"), "{shown:?}");
+    session.expect_code(130);
+    assert_eq!(queue(&store.url, "a").len(), 1);
+}
+
+/// Whoever handles an interrupt decides what comes next, as in any script of bash.
+#[test]
+fn ctrl_c_that_the_command_handles_does_not_end_the_script() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line(
+        "sh -c '$D run a -- sh -c \"trap \\\"exit 5\\\" INT; echo started; read line; echo has read; while :; do sleep 0.01; done\"; \
+         echo code $?'",
+    );
+    session.expect("started\r");
+    // It can read only when it has the terminal. Before that, Ctrl-C goes to the script.
+    session.line("go");
+    session.expect("has read\r");
+    session.control('c');
+    session.expect("code 5\r");
+    session.expect("ready$ ");
 }
 
 #[test]

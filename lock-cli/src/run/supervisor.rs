@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use distlock::{BootTime, Hold, HoldState, Keeper, LostReason};
 use nix::{
     sys::signal::{Signal, kill, raise},
-    unistd::Pid,
+    unistd::{Pid, getpgrp, getsid},
 };
 use tokio::signal::unix;
 
@@ -306,6 +306,10 @@ impl Supervisor {
             self.send(Signal::SIGCONT);
             return;
         }
+        if signal == Signal::SIGTSTP && is_group_of_session_leader() {
+            self.send(Signal::SIGCONT);
+            return;
+        }
         let left = render::duration(self.hold.remaining());
         let name = self.hold.name();
         self.output.line(format!(
@@ -325,4 +329,10 @@ impl Supervisor {
             self.terminal.restore_modes();
         }
     }
+}
+
+/// Whether our own group is that of the session leader: of the first process of a container, or of what `ssh -t` and `xterm -e` start. No shell
+/// continues such a group if it stops. The kernel does not stop it for Ctrl-Z, but would stop the group of the command.
+fn is_group_of_session_leader() -> bool {
+    getsid(None) == Ok(getpgrp())
 }

@@ -1,12 +1,18 @@
 //! A session on a terminal.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rexpect::session::{PtySession, spawn_command};
+use rexpect::{
+    process::WaitStatus,
+    session::{PtySession, spawn_command},
+};
 
 use crate::{
     loss::SHORT,
@@ -17,7 +23,7 @@ use crate::{
     store::Store,
 };
 
-/// A shell with job control, on a terminal of its own.
+/// A program on a terminal of its own. In most tests it is a shell with job control.
 struct Session(PtySession);
 
 impl Session {
@@ -28,10 +34,14 @@ impl Session {
         shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));
         // No other output of the shell than its prompt.
         shell.env("INPUTRC", "/dev/null").args(["+o", "history"]);
-        let session = spawn_command(shell, Some(SLACK.as_millis() as u64));
-        let mut session = Self(session.expect("bash can be started on a terminal"));
+        let mut session = Self::of(shell);
         session.expect("ready$ ");
         session
+    }
+
+    fn of(program: Command) -> Self {
+        let session = spawn_command(program, Some(SLACK.as_millis() as u64));
+        Self(session.expect("a program can be started on a terminal"))
     }
 
     fn line(&mut self, line: &str) {
@@ -226,6 +236,28 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     session.expect("ready$ ");
     session.expect_code(79);
     assert!(!folder.path().join("after").exists());
+}
+
+/// As with `docker run -it`, `ssh -t` and `xterm -e`. Any other program ignores Ctrl-Z there.
+#[test]
+fn ctrl_z_is_ignored_where_no_shell_can_continue_the_job() {
+    let store = Store::any();
+    let line = "echo started; read line; echo \"<$line>\"; read line";
+    let mut run = distlock(&store.url, &["run", "a", "--", "sh", "-c", line]);
+    run.stdin(Stdio::inherit());
+    let mut session = Session::of(run);
+    session.expect("started\r");
+    session.control('z');
+    session.line("hello");
+    session.expect("<hello>\r");
+    session.control('c');
+    let mut ended = None;
+    until("the end of the command", || {
+        ended = session.0.process().status();
+        ended != Some(WaitStatus::StillAlive)
+    });
+    assert!(matches!(ended, Some(WaitStatus::Signaled(_, Signal::SIGINT, _))), "{ended:?}");
+    assert!(queue(&store.url, "a").is_empty());
 }
 
 /// A shell whose terminal another group has gets an error when it reads, and exits.

@@ -68,6 +68,9 @@ pub(crate) enum Task {
     /// in time, or `--max-hold` is over, this is done before the next holder can be admitted. If the lock was taken away (`break`), or the
     /// store has lost it, the next holder may work during the grace; `--grace 0s` leaves the command no time. If distlock is killed, the
     /// command is killed too. A command that runs as another user cannot be killed: use `sudo distlock run`, not `distlock run … sudo`.
+    ///
+    /// On a terminal, Ctrl-C that ends the command or the wait ends a script around distlock as well. Ctrl-Z stops the job, unless no shell can
+    /// continue it, as in a container.
     #[command(after_help = exit::TABLE)]
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends

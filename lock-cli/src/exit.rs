@@ -6,33 +6,37 @@ use nix::sys::signal::Signal;
 
 /// An exit code. Ours follow `sysexits.h` where it has one that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exit(u8);
+pub(crate) struct Exit {
+    code: u8,
+    /// The signal that has ended the command, or the wait for the lock. Those without a name are not told.
+    signal: Option<Signal>,
+}
 
 impl Exit {
     /// Done.
-    pub(crate) const DONE: Self = Self(0);
+    pub(crate) const DONE: Self = Self::from_code(0);
     /// `doctor` found problems, `break` took nothing away, or `show --quiet` found the lock free.
-    pub(crate) const NO: Self = Self(1);
+    pub(crate) const NO: Self = Self::from_code(1);
     /// The command line or the settings are wrong.
-    pub(crate) const USAGE: Self = Self(64);
+    pub(crate) const USAGE: Self = Self::from_code(64);
     /// The name is in use as another kind of lock.
-    pub(crate) const KIND: Self = Self(65);
+    pub(crate) const KIND: Self = Self::from_code(65);
     /// The store cannot be reached, or refuses.
-    pub(crate) const STORE: Self = Self(69);
+    pub(crate) const STORE: Self = Self::from_code(69);
     /// The lock was not granted: busy, or the wait was over.
-    pub(crate) const NOT_GRANTED: Self = Self(75);
+    pub(crate) const NOT_GRANTED: Self = Self::from_code(75);
     /// The lock was lost, and the command could not be stopped.
-    pub(crate) const NOT_STOPPED: Self = Self(77);
+    pub(crate) const NOT_STOPPED: Self = Self::from_code(77);
     /// The lock was lost.
-    pub(crate) const LOST: Self = Self(79);
+    pub(crate) const LOST: Self = Self::from_code(79);
     /// The command exists, but cannot be run.
-    pub(crate) const CANNOT_RUN: Self = Self(126);
+    pub(crate) const CANNOT_RUN: Self = Self::from_code(126);
     /// The command does not exist.
-    pub(crate) const NOT_FOUND: Self = Self(127);
+    pub(crate) const NOT_FOUND: Self = Self::from_code(127);
 
     /// The exit code of a command.
-    pub(crate) fn from_code(code: u8) -> Self {
-        Self(code)
+    pub(crate) const fn from_code(code: u8) -> Self {
+        Self { code, signal: None }
     }
 
     /// 128 and the number of the signal, as in a shell.
@@ -43,11 +47,16 @@ impl Exit {
     /// The same for a signal without a name.
     pub(crate) fn from_signal_number(signal: i32) -> Self {
         // Signals are numbers from 1 to 64.
-        Self(128 + signal.to_le_bytes()[0])
+        Self { code: 128 + signal.to_le_bytes()[0], signal: Signal::try_from(signal).ok() }
     }
 
     pub(crate) fn code(self) -> u8 {
-        self.0
+        self.code
+    }
+
+    /// The signal, if it is that of Ctrl-C or Ctrl-\.
+    pub(crate) fn interrupt(self) -> Option<Signal> {
+        self.signal.filter(|signal| matches!(signal, Signal::SIGINT | Signal::SIGQUIT))
     }
 
     /// What happened, in a word: as in `--exit`, in JSON and in status files.
@@ -55,7 +64,7 @@ impl Exit {
         match NAMES.iter().find(|(_, exit)| *exit == self) {
             Some(&(word, _)) => word,
             None if self == Self::USAGE => "usage",
-            None if self.0 > 128 => "interrupted",
+            None if self.code > 128 => "interrupted",
             None => "failed",
         }
     }
@@ -63,7 +72,7 @@ impl Exit {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        write!(f, "{}", self.code)
     }
 }
 
@@ -83,7 +92,7 @@ pub(crate) struct ExitCodes(Vec<(Exit, Exit)>);
 impl ExitCodes {
     /// With another code for a busy lock.
     pub(crate) fn for_busy(code: u8) -> Self {
-        Self(vec![(Exit::NOT_GRANTED, Exit(code))])
+        Self(vec![(Exit::NOT_GRANTED, Exit::from_code(code))])
     }
 
     /// The code to end with.
@@ -100,7 +109,7 @@ impl FromStr for ExitCodes {
         let pair = |pair: &str| {
             let (name, code) = pair.split_once('=')?;
             let (_, ours) = NAMES.iter().find(|(known, _)| *known == name)?;
-            Some((*ours, Exit(code.parse().ok()?)))
+            Some((*ours, Exit::from_code(code.parse().ok()?)))
         };
         text.split(',').map(pair).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
             let names = NAMES.map(|(name, _)| name).join(", ");
@@ -113,7 +122,7 @@ impl FromStr for ExitCodes {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        exit.0.into()
+        exit.code.into()
     }
 }
 
@@ -144,7 +153,7 @@ mod tests {
         let codes: ExitCodes = "busy=0,lost=5".parse().unwrap();
         assert_eq!(
             [Exit::NOT_GRANTED, Exit::LOST, Exit::STORE].map(|exit| codes.of(exit)),
-            [Exit(0), Exit(5), Exit::STORE]
+            [Exit::DONE, Exit::from_code(5), Exit::STORE]
         );
         for wrong in ["", "busy", "busy=", "busy=256", "busy=-1", "late=3", "busy=1,", "busy=1 lost=2"] {
             assert!(wrong.parse::<ExitCodes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");

@@ -84,6 +84,7 @@ fn main() -> ExitCode {
     if let Some(status) = status {
         status.end(what, exit);
     }
+    run::die_if_interrupted(exit);
     exit.into()
 }
 

@@ -5,11 +5,12 @@ use std::{
     process::ExitCode,
 };
 
-use distlock::Guard;
+use distlock::{Guard, LockName};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     command::{self, Command},
+    interrupt,
     supervisor::{RunResult, Supervisor},
     timing::Timing,
     watchdog::{self, Dismissed, Watchdog, WatchdogResult},
@@ -26,11 +27,12 @@ use crate::{
     store::Store,
 };
 
-/// Runs as the command's launcher or as the watchdog, if this program was started as one by itself.
+/// Runs as the command's launcher or as the watchdog, or dies of a signal, if this program was started for that by itself.
 pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match args.next()?.to_str()? {
         command::INTERNAL_ARG => Some(command::exec(args)),
         watchdog::INTERNAL_ARG => Some(watchdog::run(args)),
+        interrupt::INTERNAL_ARG => Some(interrupt::die(args)),
         _ => None,
     }
 }
@@ -68,9 +70,17 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
     let (ended, watchdog) = ended?;
     // Only after the release: on a busy machine the watchdog may take long to end, and the next holder must not wait for that.
     let result = watchdog.map_or(WatchdogResult::Idle, Dismissed::result);
-    let RunResult { exit, lost, unstoppable } = ended.with_watchdog(result);
-    match lost {
-        Some(why) if unstoppable => {
+    let ended = ended.with_watchdog(result);
+    if let Some(signal) = ended.interrupt {
+        interrupt::pass_on(signal);
+    }
+    outcome(&name, kept, ended)
+}
+
+/// The exit code of the command, unless the lock was lost.
+fn outcome(name: &LockName, kept: bool, ended: RunResult) -> Result<Exit, Failure> {
+    match ended.lost {
+        Some(why) if ended.unstoppable => {
             let message = format!(
                 "lock `{name}` was lost: {why}; the command, or some of it, ran as another user, could not be stopped, and worked on \
                  without the lock"
@@ -87,7 +97,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
             );
             Err(Failure::new(Exit::LOST, message))
         }
-        None => Ok(exit),
+        None => Ok(ended.exit),
     }
 }
 

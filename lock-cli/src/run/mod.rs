@@ -7,13 +7,16 @@
 
 mod command;
 mod execute;
+mod interrupt;
 mod process_group;
 mod supervisor;
 mod terminal;
+mod terminal_loan;
 mod timing;
 mod watchdog;
 
 pub(crate) use self::{
     execute::{internal, run},
+    interrupt::die_if_interrupted,
     terminal::Terminal,
 };

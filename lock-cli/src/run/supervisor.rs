@@ -5,14 +5,14 @@ use std::{pin::pin, time::Duration};
 use distlock::{BootTime, Hold, HoldState, Keeper, LostReason};
 use nix::{
     sys::signal::{Signal, kill, raise},
-    unistd::Pid,
+    unistd::{Pid, getpgrp, getsid},
 };
 use tokio::signal::unix;
 
 use super::{
     command::{Command, StateChange},
     process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
-    terminal::Terminal,
+    terminal_loan::TerminalLoan,
     timing::Timing,
     watchdog::{Dismissed, Watchdog, WatchdogResult},
 };
@@ -35,11 +35,11 @@ pub(crate) struct Supervisor {
     timing: Timing,
     keeper: Keeper,
     output: Output,
-    terminal: Option<Terminal>,
-    /// Whether the command's group was given the terminal.
-    terminal_lent: bool,
+    terminal: TerminalLoan,
     /// This process is about to get a stop signal from itself, which is not for the command.
     stops_itself: bool,
+    /// This process got SIGINT or SIGQUIT itself.
+    interrupted: bool,
     stage: Stage,
     /// Whether a process of the group could not be signalled.
     unstoppable: bool,
@@ -69,6 +69,8 @@ pub(crate) struct RunResult {
     pub(crate) lost: Option<String>,
     /// Whether a part of the command could not be stopped, and ended by itself.
     pub(crate) unstoppable: bool,
+    /// The signal that the terminal has sent to the command and not to our own group, if the command has died of it.
+    pub(crate) interrupt: Option<Signal>,
 }
 
 impl RunResult {
@@ -92,8 +94,7 @@ impl Supervisor {
         output: Output,
     ) -> Self {
         let group = command.group();
-        let terminal = Terminal::open();
-        let mut supervisor = Self {
+        Self {
             hold,
             command,
             group,
@@ -101,18 +102,14 @@ impl Supervisor {
             timing,
             keeper: Keeper::shared(),
             output,
-            terminal,
-            terminal_lent: false,
+            terminal: TerminalLoan::new(group),
             stops_itself: false,
+            interrupted: false,
             stage: Stage::Running,
             unstoppable: false,
             exit: None,
             lost: None,
-        };
-        if Terminal::is_all_stdio() {
-            supervisor.lend_terminal();
         }
-        supervisor
     }
 
     /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog is dismissed then; the caller waits
@@ -254,7 +251,8 @@ impl Supervisor {
     fn ended(&mut self) -> Option<RunResult> {
         let exit = self.exit?;
         if self.stage == Stage::Running {
-            return Some(RunResult { exit, lost: None, unstoppable: false });
+            let interrupt = exit.interrupt().filter(|_| self.terminal.is_lent() && !self.interrupted);
+            return Some(RunResult { exit, lost: None, unstoppable: false, interrupt });
         }
         // Zombies are told from living processes only after SIGKILL: that check is expensive, and before, the grace has to pass anyway.
         let exists = match self.stage {
@@ -263,7 +261,10 @@ impl Supervisor {
         };
         match exists {
             Ok(true) => None,
-            Ok(false) => Some(RunResult { exit, lost: self.lost.take(), unstoppable: self.unstoppable }),
+            Ok(false) => {
+                let (lost, unstoppable) = (self.lost.take(), self.unstoppable);
+                Some(RunResult { exit, lost, unstoppable, interrupt: None })
+            }
             // The signals did not reach these processes.
             Err(NotPermitted) => {
                 self.mark_unstoppable();
@@ -281,7 +282,8 @@ impl Supervisor {
 
     fn forward(&mut self, signal: Signal) {
         match signal {
-            Signal::SIGCONT if self.terminal_lent => self.lend_terminal(),
+            Signal::SIGINT | Signal::SIGQUIT => self.interrupted = true,
+            Signal::SIGCONT => self.terminal.lend_again(),
             // Our own SIGTSTP may be delivered after the SIGCONT that follows it.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
@@ -295,11 +297,16 @@ impl Supervisor {
             self.send(Signal::SIGCONT);
             return;
         }
-        let Some(terminal) = &self.terminal else { return };
+        if !self.terminal.has_terminal() {
+            return;
+        }
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         // It may have asked just before it was given the terminal.
-        if wants_terminal && (terminal.is_ours() || terminal.is_foreground(self.group)) {
-            self.lend_terminal();
+        if wants_terminal && self.terminal.lend() {
+            self.send(Signal::SIGCONT);
+            return;
+        }
+        if signal == Signal::SIGTSTP && is_group_of_session_leader() {
             self.send(Signal::SIGCONT);
             return;
         }
@@ -309,30 +316,23 @@ impl Supervisor {
             "stopped: lock `{name}` is lost in {left} and the command killed, if it is not continued"
         ));
         self.output.flush();
-        self.return_terminal();
+        self.terminal.take_back();
         // Stops the whole job, as Ctrl-Z does, so that the shell sees it. SIGCONT will come as a signal of its own.
         self.stops_itself = true;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
         let _ = raise(Signal::SIGSTOP);
     }
 
-    fn lend_terminal(&mut self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
-            terminal.give_to(self.group);
-            self.terminal_lent = true;
-        }
-    }
-
-    fn return_terminal(&self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.terminal_lent) {
-            terminal.take_back();
-        }
-    }
-
     fn restore_terminal(&self) {
-        self.return_terminal();
-        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.stage != Stage::Running) {
-            terminal.restore_modes();
+        self.terminal.take_back();
+        if self.stage != Stage::Running {
+            self.terminal.restore_modes();
         }
     }
+}
+
+/// Whether our own group is that of the session leader: of the first process of a container, or of what `ssh -t` and `xterm -e` start. No shell
+/// continues such a group if it stops. The kernel does not stop it for Ctrl-Z, but would stop the group of the command.
+fn is_group_of_session_leader() -> bool {
+    getsid(None) == Ok(getpgrp())
 }

@@ -35,6 +35,11 @@ impl Terminal {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
     }
 
+    /// Whether stdin, stdout or stderr is a terminal.
+    pub(crate) fn is_any_stdio() -> bool {
+        std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal()
+    }
+
     /// Whether our own group is in the foreground.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_foreground(ProcessGroup::new(getpgrp()))
@@ -42,7 +47,12 @@ impl Terminal {
 
     /// Whether a group is in the foreground.
     pub(crate) fn is_foreground(&self, group: ProcessGroup) -> bool {
-        tcgetpgrp(&self.device) == Ok(group.id())
+        self.foreground() == Some(group)
+    }
+
+    /// The group in the foreground. A terminal that has hung up has none.
+    pub(crate) fn foreground(&self) -> Option<ProcessGroup> {
+        tcgetpgrp(&self.device).ok().map(ProcessGroup::new)
     }
 
     /// Puts a group into the foreground.
@@ -60,7 +70,7 @@ impl Terminal {
         self.give_to(ProcessGroup::new(getpgrp()));
     }
 
-    /// Restores the modes that a killed command may have changed.
+    /// Restores the modes of the start.
     pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, modes);

@@ -1,18 +1,29 @@
 //! A session on a terminal.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
-use rexpect::session::{PtySession, spawn_command};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rexpect::{
+    process::WaitStatus,
+    session::{PtySession, spawn_command},
+};
 
 use crate::{
     loss::SHORT,
     process::{
-        Process, SLACK, answered, distlock, outcome, queue, until_queued, until_written, with_default_signals,
+        Process, SLACK, answered, distlock, holding, outcome, queue, until, until_queued, until_written,
+        with_default_signals,
     },
     store::Store,
 };
 
-/// A shell with job control, on a terminal of its own.
+/// A program on a terminal of its own. In most tests it is a shell with job control.
 struct Session(PtySession);
 
 impl Session {
@@ -23,10 +34,14 @@ impl Session {
         shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));
         // No other output of the shell than its prompt.
         shell.env("INPUTRC", "/dev/null").args(["+o", "history"]);
-        let session = spawn_command(shell, Some(SLACK.as_millis() as u64));
-        let mut session = Self(session.expect("bash can be started on a terminal"));
+        let mut session = Self::of(shell);
         session.expect("ready$ ");
         session
+    }
+
+    fn of(program: Command) -> Self {
+        let session = spawn_command(program, Some(SLACK.as_millis() as u64));
+        Self(session.expect("a program can be started on a terminal"))
     }
 
     fn line(&mut self, line: &str) {
@@ -47,6 +62,13 @@ impl Session {
         self.line("echo \"code=$?=\"");
         // The line editor echoes what is typed.
         self.expect(&format!("code={code}="));
+        self.expect("ready$ ");
+    }
+
+    /// Checks that the shell can read from its terminal.
+    fn expect_terminal(&mut self) {
+        self.line("echo still $((1+1))");
+        self.expect("still 2");
         self.expect("ready$ ");
     }
 }
@@ -97,6 +119,59 @@ fn ctrl_c_goes_to_the_command_and_the_lock_is_free() {
     session.expect("ready$ ");
     session.expect_code(130);
     assert!(queue(&store.url, "a").is_empty());
+}
+
+/// As without `distlock`. dash ends a script when it gets the signal itself; bash only if the program that it runs has died of it, too.
+#[test]
+fn ctrl_c_ends_the_script_around_the_command() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    // With its output in a file the command has no terminal, and Ctrl-C goes to the script and to `distlock`.
+    for (shell, output) in [("sh", ""), ("bash", ""), ("bash", " >out")] {
+        session.line(&format!(
+            "{shell} -c '$D run a -- sh -c \"echo started >&2; sleep 60\"{output}; echo went on'"
+        ));
+        session.expect("started\r");
+        session.control('c');
+        let shown = session.expect("ready$ ");
+        assert!(!shown.contains("went on"), "{shell}{output}: {shown:?}");
+        session.expect_code(130);
+        assert!(queue(&store.url, "a").is_empty(), "{shell}{output}");
+    }
+}
+
+#[test]
+fn ctrl_c_while_waiting_ends_the_script_around_it() {
+    let store = Store::any();
+    let _holder = holding(&store.url, "a", &[]);
+    let mut session = Session::new(&store);
+    session.line("bash -c '$D run a -- true; echo went on'");
+    session.expect("place 1 of 1");
+    session.control('c');
+    let shown = session.expect("ready$ ");
+    assert!(!shown.contains("went on"), "{shown:?}");
+    session.expect_code(130);
+    assert_eq!(queue(&store.url, "a").len(), 1);
+}
+
+/// Whoever handles an interrupt decides what comes next, as in any script of bash.
+#[test]
+fn ctrl_c_that_the_command_handles_does_not_end_the_script() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line(
+        "sh -c '$D run a -- sh -c \"trap \\\"exit 5\\\" INT; echo started; read line; echo has read; while :; do sleep 0.01; done\"; \
+         echo code $?'",
+    );
+    session.expect("started\r");
+    // It can read only when it has the terminal. Before that, Ctrl-C goes to the script.
+    session.line("go");
+    session.expect("has read\r");
+    session.control('c');
+    session.expect("code 5\r");
+    session.expect("ready$ ");
 }
 
 #[test]
@@ -161,6 +236,79 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     session.expect("ready$ ");
     session.expect_code(79);
     assert!(!folder.path().join("after").exists());
+}
+
+/// As with `docker run -it`, `ssh -t` and `xterm -e`. Any other program ignores Ctrl-Z there.
+#[test]
+fn ctrl_z_is_ignored_where_no_shell_can_continue_the_job() {
+    let store = Store::any();
+    let line = "echo started; read line; echo \"<$line>\"; read line";
+    let mut run = distlock(&store.url, &["run", "a", "--", "sh", "-c", line]);
+    run.stdin(Stdio::inherit());
+    let mut session = Session::of(run);
+    session.expect("started\r");
+    session.control('z');
+    session.line("hello");
+    session.expect("<hello>\r");
+    session.control('c');
+    let mut ended = None;
+    until("the end of the command", || {
+        ended = session.0.process().status();
+        ended != Some(WaitStatus::StillAlive)
+    });
+    assert!(matches!(ended, Some(WaitStatus::Signaled(_, Signal::SIGINT, _))), "{ended:?}");
+    assert!(queue(&store.url, "a").is_empty());
+}
+
+/// A shell whose terminal another group has gets an error when it reads, and exits.
+#[test]
+fn a_job_that_ends_in_the_background_leaves_the_terminal_to_the_shell() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("mkfifo end; $D run a -- sh -c 'echo started; read line < end'");
+    session.expect("started\r");
+    session.control('z');
+    session.expect("Stopped");
+    session.expect("ready$ ");
+    session.line("bg");
+    session.expect("ready$ ");
+    session.line("echo > end");
+    session.expect("ready$ ");
+    until("the end of the job", || queue(&store.url, "a").is_empty());
+    session.expect_terminal();
+}
+
+#[test]
+fn a_job_that_outlives_its_script_leaves_the_terminal_to_the_shell() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("mkfifo end; sh -c 'echo $$ > pid; $D run a -- sh -c \"echo started; read line < end\"; :'");
+    session.expect("started\r");
+    let script = until_written(&folder.path().join("pid")).parse().expect("the id of a process");
+    kill(Pid::from_raw(script), Signal::SIGTERM).expect("a process of our own can be sent a signal");
+    session.expect("ready$ ");
+    session.line("echo > end");
+    session.expect("ready$ ");
+    until("the end of the job", || queue(&store.url, "a").is_empty());
+    session.expect_terminal();
+}
+
+/// A job in the background that changes the modes of the terminal is stopped.
+#[test]
+fn a_job_that_loses_its_lock_in_the_background_ends_there() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line("$D run a -- sh -c 'echo started; sleep 60' & wait $!");
+    session.expect("started\r");
+    let broken = outcome(&store.url, &["break", "a", "--yes"]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+    session.expect("the command was stopped");
+    session.expect("ready$ ");
+    session.expect_code(79);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
         print::json(&listed)?;
     } else if listed.is_empty() {
         // On the standard error: a script that reads names gets none.
-        eprintln!("distlock: no lock is held or waited for");
+        print::message("distlock: no lock is held or waited for");
     } else {
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
         lines.extend(listed.iter().map(|lock| {

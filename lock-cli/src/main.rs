@@ -75,8 +75,8 @@ fn main() -> ExitCode {
             let exit = codes.of(failure.exit());
             match (failure.is_silent(), is_json) {
                 (true, _) => {}
-                (false, true) => eprintln!("{}", failure.json(exit)),
-                (false, false) => eprintln!("{failure}"),
+                (false, true) => print::message(&failure.json(exit)),
+                (false, false) => print::message(&failure.to_string()),
             }
             (failure.exit().name(), exit)
         }

@@ -14,7 +14,7 @@ use nix::{
 };
 
 use super::process_group::ProcessGroup;
-use crate::exit::Exit;
+use crate::{exit::Exit, print};
 
 /// The first argument with which this program becomes the command.
 pub(super) const INTERNAL_ARG: &str = "__exec";
@@ -101,7 +101,7 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        eprintln!("distlock: the command cannot be made to die with this process: {error}");
+        print::message(&format!("distlock: the command cannot be made to die with this process: {error}"));
         return Exit::CANNOT_RUN.into();
     }
     // The supervisor may have ended before the signal was set.
@@ -114,6 +114,8 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         ErrorKind::NotFound => (Exit::NOT_FOUND, "check its name and PATH"),
         _ => (Exit::CANNOT_RUN, "check that it is executable"),
     };
-    eprintln!("distlock: `{program}` cannot be run: {error}; {next}, or use --shell for a line of shell");
+    print::message(&format!(
+        "distlock: `{program}` cannot be run: {error}; {next}, or use --shell for a line of shell"
+    ));
     exit.into()
 }

@@ -1,9 +1,13 @@
 //! Exit codes, status files and errors as JSON.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Command, Stdio},
+};
 
 use crate::{
-    process::{answered, holding, outcome},
+    process::{Process, answered, holding, outcome},
     store::Store,
 };
 
@@ -68,6 +72,34 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
         nowhere.code == Some(64) && nowhere.stderr.contains("--status-file cannot be written to"),
         "{nowhere:?}"
     );
+}
+
+/// As where the log is on a full disk, or the terminal has hung up.
+#[test]
+fn a_message_that_cannot_be_written_changes_no_code_and_no_status() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = holding(&store.url, "a", &[]);
+    let run = |url: &str, args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", env!("CARGO_BIN_EXE_distlock")]);
+        command.args(["--url", url]).args(args).current_dir(&folder);
+        Process::start(command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null())).end()
+    };
+    let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
+    for (url, args, code) in [
+        (store.url.as_str(), &["a", "-n", "true"][..], 75),
+        (store.url.as_str(), &["a", "-n", "-E", "0", "true"], 0),
+        (store.url.as_str(), &["b", "/nonexistent/job"], 127),
+        (nowhere, &["b", "true"], 69),
+    ] {
+        let ended = run(url, &[&["run", "--status-file", "status"], args].concat());
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        let status = fs::read_to_string(folder.path().join("status")).unwrap();
+        assert!(status.ends_with(&format!(" {code}\n")), "{args:?}: {status:?}");
+    }
+    let listed = run(&store.url, &["list", "none/"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn carry_out(args: Args, output: &Output) -> Result<Exit, Failure> {
             Task::Run(asked) => run::run(asked, &settings, output).await,
             Task::Hold(asked) => hold::hold(asked, &settings, output).await,
             Task::Show(asked) => show::show(&asked, &settings, output).await,
-            Task::List(asked) => list::list(&asked, &settings).await,
+            Task::List(asked) => list::list(&asked, &settings, output).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings, output).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,

@@ -61,6 +61,16 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
 }
 
+#[test]
+fn an_empty_list_is_told_to_who_asked_for_quiet_by_no_message() {
+    let store = Store::any();
+    for (args, message) in [(&["list"][..], "distlock: no lock is held or waited for\n"), (&["-q", "list"], "")] {
+        let listed = outcome(&store.url, args);
+        let told = (listed.code, listed.stdout.as_str(), listed.stderr.as_str());
+        assert_eq!(told, (Some(0), "", message), "{args:?}");
+    }
+}
+
 /// Every line that the manual gives to users of other tools works.
 #[test]
 fn the_lines_that_the_manual_gives_for_those_of_others_work() {

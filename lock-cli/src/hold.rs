@@ -38,10 +38,11 @@ struct HeldLock<'a> {
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     Progress::subscribe(output);
     let ready = ReadyNotifier::new(args.ready_fd)?;
+    let options = Request::options(&args.lock, settings, None)?;
     let mut signals = Signals::terminating()?;
     let (Store { locks, .. }, waited) =
         Store::connect_for(&args.lock, settings, &mut signals, output).await?;
-    let request = Request::new(&locks, &args.lock, settings, None, waited)?;
+    let request = Request::new(&locks, &args.lock, settings, options, waited)?;
     let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {

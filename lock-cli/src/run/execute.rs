@@ -37,12 +37,13 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
 
 pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     Progress::subscribe(output);
-    // First, so that a signal is answered while the store is away, too.
+    // A mistake is reported, and a signal answered, while the store is away, too.
+    let options = Request::options(&args.lock, settings, program(&args).as_deref())?;
+    let timing = Timing::new(&options, args.grace.or(settings.file.grace))?;
     let mut signals = Signals::terminating()?;
     let (store, waited) = Store::connect_for(&args.lock, settings, &mut signals, output).await?;
     let locks = &store.locks;
-    let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
-    let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
+    let request = Request::new(locks, &args.lock, settings, options, waited)?;
     let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {

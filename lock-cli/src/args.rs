@@ -72,8 +72,8 @@ pub(crate) enum Task {
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
     ///
-    /// The end of the standard input counts only if it is a terminal, a pipe or a socket: the input that systemd and cron give has
-    /// already ended. As a service of `Type=notify`, it reports to systemd when the lock is held.
+    /// The end of the standard input counts only if it is a terminal, a pipe or a socket, and open at the start: the input that systemd and cron
+    /// give has already ended. As a service of `Type=notify`, it reports to systemd when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
     ///
@@ -253,7 +253,7 @@ pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// End when the standard input ends, even if systemd or cron gave it
+    /// End when the standard input ends, even if it had ended before the start
     #[arg(long)]
     pub(crate) until_eof: bool,
 

@@ -1,6 +1,7 @@
 //! `hold` as services use it: without a standard input, and with a parent that waits for the lock.
 
 use std::{
+    io::Read,
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixDatagram},
@@ -20,6 +21,23 @@ use crate::{
 fn hold_with_nobody_at_its_input_holds_until_a_signal() {
     let store = Store::any();
     let holder = Process::start(&mut distlock(&store.url, &["hold", "a"]));
+    until_queued(&store.url, "a", 1);
+    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "500ms", "--", "true"]));
+    assert_eq!(other.code, Some(75), "{other:?}");
+    holder.signal(Signal::SIGTERM);
+    let ended = holder.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// As cron gives it: a pipe that nobody writes to.
+#[test]
+fn hold_with_a_pipe_that_has_ended_before_holds_until_a_signal() {
+    let store = Store::any();
+    let (mut input, writer) = std::io::pipe().unwrap();
+    drop(writer);
+    // A process that another test starts may have a copy of the writer, until it runs its program.
+    assert_eq!(input.read(&mut [0]).unwrap(), 0);
+    let holder = Process::start(distlock(&store.url, &["hold", "a"]).stdin(input));
     until_queued(&store.url, "a", 1);
     let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "500ms", "--", "true"]));
     assert_eq!(other.code, Some(75), "{other:?}");

@@ -257,7 +257,7 @@ pub(crate) struct HoldArgs {
     #[arg(long)]
     pub(crate) until_eof: bool,
 
-    /// Write an empty line to this descriptor when the lock is held: a pipe or a file
+    /// Write an empty line to this descriptor when the lock is held: a pipe or a file that this user may open
     #[arg(long, value_name = "N")]
     pub(crate) ready_fd: Option<u32>,
 

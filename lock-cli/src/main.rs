@@ -11,6 +11,7 @@ mod entry_view;
 mod evict;
 mod exit;
 mod failure;
+mod given_options;
 mod hold;
 mod list;
 mod machine;
@@ -42,6 +43,7 @@ use self::{
     args::{Args, Task},
     exit::Exit,
     failure::Failure,
+    given_options::GivenOptions,
     output::Output,
     settings::Settings,
     status_file::StatusFile,
@@ -53,12 +55,7 @@ fn main() -> ExitCode {
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            let error = shortened(error);
-            // Nothing can be done if it cannot be printed.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
-        }
+        Err(error) => return end_without_task(error),
     };
     let output = Output::new(args.store.quiet);
     let (codes, is_json) = (args.task.codes(), args.task.is_json());
@@ -85,6 +82,22 @@ fn main() -> ExitCode {
         status.end(what, exit);
     }
     exit.into()
+}
+
+/// Prints the help, or what is wrong with the command line.
+fn end_without_task(error: clap::Error) -> ExitCode {
+    let error = shortened(error);
+    // Nothing can be done if it cannot be printed.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return Exit::DONE.into();
+    }
+    let given = GivenOptions::read(std::env::args_os().skip(1));
+    // If it cannot be written to, that is one more mistake, with the same exit code.
+    if let Ok(status) = StatusFile::begin(given.status_file.as_deref()) {
+        status.end(Exit::USAGE.name(), Exit::USAGE);
+    }
+    Exit::USAGE.into()
 }
 
 /// Cuts and escapes a wrong value, which may be of any length and content.

@@ -74,6 +74,30 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     );
 }
 
+/// Otherwise the `command 0` of yesterday passes for the end of this run.
+#[test]
+fn a_mistake_in_the_command_line_is_in_the_status_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status");
+    let path = file.to_str().unwrap();
+    let status_after = |args: &[&str]| {
+        fs::write(&file, "command 0\n").unwrap();
+        let wrong = outcome("sqlite:", args);
+        assert_eq!(wrong.code, Some(64), "{args:?}: {wrong:?}");
+        fs::read_to_string(&file).unwrap()
+    };
+    for args in [
+        &["run", "", "--status-file", path, "--", "true"][..],
+        &["run", "a", "--wait", "", "--status-file", path, "true"],
+        &["run", "--status-file", path, "a"],
+    ] {
+        assert_eq!(status_after(args), "usage 64\n", "{args:?}");
+    }
+    // That is an option of the command.
+    let of_command = ["run", "a", "--wait", "", "true", "--status-file", path];
+    assert_eq!(status_after(&of_command), "command 0\n");
+}
+
 /// As where the log is on a full disk, or the terminal has hung up.
 #[test]
 fn a_message_that_cannot_be_written_changes_no_code_and_no_status() {

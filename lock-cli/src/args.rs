@@ -211,7 +211,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// Write to this file how it ended: `command CODE`, or a reason and our exit code, as `busy 75`, `unavailable 69`, `lost 79`
+    /// Write to this file how it ended: `command CODE`, or a reason and our exit code, as `busy 75`, `unavailable 69`, `lost 79`, `failed 127`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) status_file: Option<PathBuf>,
 

@@ -120,12 +120,17 @@ async fn supervise(
     let watchdog = Watchdog::start(process_file);
     let mut watchdog = watchdog.map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
-    let command =
-        Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
+    let started = Command::start(&words, guard, url);
+    let (command, report) = started.map_err(failed("this program cannot be started again"))?;
     watchdog.watch(command.group());
-    Ok(Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
+    let (ended, watchdog) = Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
         .watch(signals, children)
-        .await)
+        .await;
+    if ended.lost.is_none() && report.is_failure() {
+        // The launcher has said why.
+        return Err(Failure::silent(ended.exit));
+    }
+    Ok((ended, watchdog))
 }
 
 fn words(args: &RunArgs) -> Vec<OsString> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    process::{Process, answered, holding, outcome},
+    process::{Process, answered, distlock, holding, outcome},
     store::Store,
 };
 
@@ -60,6 +60,9 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     };
     assert_eq!(run(&["-c", "exit 75"]), (Some(75), "command 75\n".to_owned()));
     assert_eq!(run(&["-c", "kill -9 $$"]), (Some(137), "command 137\n".to_owned()));
+    assert_eq!(run(&["-c", "exit 127"]), (Some(127), "command 127\n".to_owned()));
+    assert_eq!(run(&["/nonexistent/job"]), (Some(127), "failed 127\n".to_owned()));
+    assert_eq!(run(&["/"]), (Some(126), "failed 126\n".to_owned()));
     // The file is emptied at the start: if distlock is killed, the last status does not stay.
     let line = format!("wc -c < {path}");
     let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
@@ -122,6 +125,13 @@ fn a_message_that_cannot_be_written_changes_no_code_and_no_status() {
         let status = fs::read_to_string(folder.path().join("status")).unwrap();
         assert!(status.ends_with(&format!(" {code}\n")), "{args:?}: {status:?}");
     }
+    // A pipe that nobody reads any more.
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut missing = distlock(&store.url, &["run", "b", "--status-file", "status", "/nonexistent/job"]);
+    let ended = missing.current_dir(&folder).stderr(closed).status().unwrap();
+    assert_eq!(ended.code(), Some(127));
+    assert_eq!(fs::read_to_string(folder.path().join("status")).unwrap(), "failed 127\n");
     let listed = run(&store.url, &["list", "none/"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
 }

@@ -16,6 +16,8 @@ use crate::args::Args;
 pub(crate) struct GivenOptions {
     /// The file of `run --status-file`.
     pub(crate) status_file: Option<PathBuf>,
+    /// Whether the output is JSON: `--json`, which `run` does not have.
+    pub(crate) is_json: bool,
 }
 
 impl GivenOptions {
@@ -29,6 +31,7 @@ impl GivenOptions {
             if text == "--" {
                 break;
             }
+            given.is_json |= text == "--json";
             if let Some(path) = word.as_bytes().strip_prefix(b"--status-file=") {
                 given.status_file = Some(OsStr::from_bytes(path).into());
             } else if takes_next_word(&text, &with_values) {
@@ -43,7 +46,8 @@ impl GivenOptions {
                 }
             }
         }
-        if is_run(&positionals) { given } else { Self::default() }
+        let is_run = is_run(&positionals);
+        Self { status_file: given.status_file.filter(|_| is_run), is_json: given.is_json && !is_run }
     }
 }
 

@@ -87,12 +87,17 @@ fn main() -> ExitCode {
 /// Prints the help, or what is wrong with the command line.
 fn end_without_task(error: clap::Error) -> ExitCode {
     let error = shortened(error);
-    // Nothing can be done if it cannot be printed.
-    let _ = error.print();
     if !error.use_stderr() {
+        // Nothing can be done if it cannot be printed.
+        let _ = error.print();
         return Exit::DONE.into();
     }
     let given = GivenOptions::read(std::env::args_os().skip(1));
+    if given.is_json {
+        print::message(&Failure::of_command_line(&error).json(Exit::USAGE));
+    } else {
+        let _ = error.print();
+    }
     // If it cannot be written to, that is one more mistake, with the same exit code.
     if let Ok(status) = StatusFile::begin(given.status_file.as_deref()) {
         status.end(Exit::USAGE.name(), Exit::USAGE);

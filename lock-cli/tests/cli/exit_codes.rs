@@ -166,6 +166,25 @@ fn a_program_that_reads_json_gets_errors_as_json() {
     assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
 }
 
+#[test]
+fn a_program_that_reads_json_gets_its_mistakes_as_json() {
+    for (args, expected) in [
+        (&["show", "--json"][..], "the following required arguments were not provided: <NAME>"),
+        (&["hold", "", "--json"], "a lock name is empty"),
+        (&["list", "--no-such-option", "--json"], "unexpected argument '--no-such-option' found"),
+        (&["list", "--names", "--json"], "cannot be used with"),
+    ] {
+        let wrong = outcome("sqlite:", args);
+        let told: serde_json::Value = serde_json::from_str(&wrong.stderr).expect("one line of JSON");
+        assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(64), ""), "{args:?}: {wrong:?}");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains(expected)), "{args:?}: {told}");
+        assert_eq!((&told["kind"], &told["code"]), (&"usage".into(), &64.into()), "{args:?}: {told}");
+    }
+    // That is an option of the command.
+    let of_command = outcome("sqlite:", &["run", "a", "--wait", "x", "tool", "--json"]);
+    assert!(of_command.stderr.starts_with("error: "), "{of_command:?}");
+}
+
 /// Scripts rely on the table wherever they find it: in the help, on the manual pages and in the documentation.
 #[test]
 fn the_table_of_codes_is_the_same_everywhere() {

@@ -178,7 +178,8 @@ fn a_program_that_reads_json_gets_its_mistakes_as_json() {
         let told: serde_json::Value = serde_json::from_str(&wrong.stderr).expect("one line of JSON");
         assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(64), ""), "{args:?}: {wrong:?}");
         assert!(told["error"].as_str().is_some_and(|error| error.contains(expected)), "{args:?}: {told}");
-        assert_eq!((&told["kind"], &told["code"]), (&"usage".into(), &64.into()), "{args:?}: {told}");
+        assert_eq!(told["kind"], "usage", "{args:?}: {told}");
+        assert_eq!(told["code"], 64, "{args:?}: {told}");
     }
     // That is an option of the command.
     let of_command = outcome("sqlite:", &["run", "a", "--wait", "x", "tool", "--json"]);

@@ -65,7 +65,9 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
 #[test]
 fn an_empty_list_is_told_to_who_asked_for_quiet_by_no_message() {
     let store = Store::any();
-    for (args, message) in [(&["list"][..], "distlock: no lock is held or waited for\n"), (&["-q", "list"], "")] {
+    for (args, message) in
+        [(&["list"][..], "distlock: no lock is held or waited for\n"), (&["-q", "list"], "")]
+    {
         let listed = outcome(&store.url, args);
         let told = (listed.code, listed.stdout.as_str(), listed.stderr.as_str());
         assert_eq!(told, (Some(0), "", message), "{args:?}");

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{
     process::{
-        Process, answered, distlock, holding, outcome, queue, until_queued, until_written, with_default_signals,
+        Process, answered, distlock, holding, outcome, queue, until_queued, until_written,
+        with_default_signals,
     },
     store::Store,
 };

@@ -47,9 +47,14 @@ fn help_and_doctor_say_whose_the_default_locks_are() {
 #[test]
 fn doctor_says_which_variable_has_chosen_the_default_file() {
     let home = tempfile::tempdir().unwrap();
-    for (variable, file) in [("HOME", ".local/state/distlock/locks.db"), ("XDG_STATE_HOME", "own/distlock/locks.db")] {
+    for (variable, file) in
+        [("HOME", ".local/state/distlock/locks.db"), ("XDG_STATE_HOME", "own/distlock/locks.db")]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
-        command.env_remove("DISTLOCK_URL").env_remove("XDG_STATE_HOME").env("XDG_CONFIG_HOME", "/nonexistent");
+        command
+            .env_remove("DISTLOCK_URL")
+            .env_remove("XDG_STATE_HOME")
+            .env("XDG_CONFIG_HOME", "/nonexistent");
         // HOME is set in any case.
         command.env(variable, home.path().join("own")).env("HOME", home.path());
         let told = Process::start(command.args(["doctor", "--json"]).stdin(Stdio::null())).end();

@@ -3,8 +3,8 @@
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
 use distlock::{
-    AcquireOptions, AcquireProgress, DistributedLock, EntryId, Error, Guard, Identity, Keeper, Locks, Outage,
-    QueueRow, Released,
+    AcquireOptions, AcquireProgress, Claim, DistributedLock, EntryId, Error, Guard, Identity, Keeper, Locks,
+    Outage, QueueRow, Released,
 };
 use tokio::time;
 
@@ -42,8 +42,8 @@ type QueueProbe = Option<Result<Vec<QueueRow>, Error>>;
 /// The lock to take, and how.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) lock: Arc<dyn DistributedLock>,
-    pub(crate) options: AcquireOptions,
+    lock: Arc<dyn DistributedLock>,
+    options: AcquireOptions,
     only_try: bool,
     verbose: bool,
     /// The address of the store, for messages.
@@ -53,19 +53,48 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// How to take the lock. Call it before connecting: a mistake is reported while the store is away, too.
+    ///
+    /// # Errors
+    /// What is wrong with the command line or the settings.
+    pub(crate) fn options(
+        args: &LockArgs,
+        settings: &Settings,
+        command: Option<&OsStr>,
+    ) -> Result<AcquireOptions, Failure> {
+        let wrong = |error| Failure::of_input(&error);
+        if let Some(of) = args.of {
+            Claim::semaphore(args.permits.unwrap_or(1), of).map_err(wrong)?;
+        }
+        let file = &settings.file;
+        let label = args.label.clone().or_else(|| program(command?));
+        let mut options = AcquireOptions::new().label(own_label(&label.unwrap_or_default())?);
+        options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        options.outage = args.outage.map(|outage| match outage {
+            OutagePolicy::Wait => Outage::Wait,
+            OutagePolicy::Fail => Outage::Fail,
+        });
+        options.max_hold = args.max_hold;
+        options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
+        // On SQLite, waiters notice by themselves that a process has died.
+        options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
+        options.validate().map_err(wrong)?;
+        Ok(options)
+    }
+
     /// `waited` is the part of the wait that connecting has taken.
     ///
     /// # Errors
-    /// What is wrong with the command line.
+    /// If the store does not take such a lock.
     pub(crate) fn new(
         locks: &Locks,
         args: &LockArgs,
         settings: &Settings,
-        command: Option<&OsStr>,
+        mut options: AcquireOptions,
         waited: Duration,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::of_lock(&error);
-        let (name, file) = (&args.name, &settings.file);
+        let name = &args.name;
         let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
             (Some(of), ..) => {
                 let semaphore = locks.semaphore(name, of).map_err(wrong)?;
@@ -75,19 +104,8 @@ impl Request {
             (None, _, true) => Arc::new(locks.rwlock(name).map_err(wrong)?.write()),
             (None, false, false) => Arc::new(locks.mutex(name).map_err(wrong)?),
         };
-        let label = args.label.clone().or_else(|| program(command?));
-        let mut options = AcquireOptions::new().label(own_label(&label.unwrap_or_default())?);
-        let wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        let wait = options.wait;
         options.wait = wait.map(|wait| wait.saturating_sub(waited));
-        options.outage = args.outage.map(|outage| match outage {
-            OutagePolicy::Wait => Outage::Wait,
-            OutagePolicy::Fail => Outage::Fail,
-        });
-        options.max_hold = args.max_hold;
-        options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        // On SQLite, waiters notice by themselves that a process has died.
-        options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
-        options.validate().map_err(|error| Failure::of_input(&error))?;
         let (only_try, verbose, store) = (args.only_try, args.verbose, settings.store_address());
         Ok(Self { lock, options, only_try, verbose, store, wait })
     }

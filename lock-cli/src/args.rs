@@ -75,8 +75,8 @@ pub(crate) enum Task {
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
     ///
-    /// The end of the standard input counts only if it is a terminal, a pipe or a socket: the input that systemd and cron give has
-    /// already ended. As a service of `Type=notify`, it reports to systemd when the lock is held.
+    /// The end of the standard input counts only if it is a terminal, a pipe or a socket, and open at the start: the input that systemd and cron
+    /// give has already ended. As a service of `Type=notify`, it reports to systemd when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
     ///
@@ -214,7 +214,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// Write to this file how it ended: `command CODE`, or a reason and our exit code, as `busy 75`, `unavailable 69`, `lost 79`
+    /// Write to this file how it ended: `command CODE`, or a reason and our exit code, as `busy 75`, `unavailable 69`, `lost 79`, `failed 127`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) status_file: Option<PathBuf>,
 
@@ -256,11 +256,11 @@ pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// End when the standard input ends, even if systemd or cron gave it
+    /// End when the standard input ends, even if it had ended before the start
     #[arg(long)]
     pub(crate) until_eof: bool,
 
-    /// Write an empty line to this descriptor when the lock is held: a pipe or a file
+    /// Write an empty line to this descriptor when the lock is held: a pipe or a file that this user may open
     #[arg(long, value_name = "N")]
     pub(crate) ready_fd: Option<u32>,
 

@@ -1,11 +1,9 @@
 //! Completions and manual pages, made from the command line's own description.
 
-use std::collections::BTreeSet;
-
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{args::Args, exit::Exit, failure::Failure, print};
+use crate::{args::Args, exit::Exit, failure::Failure, given_options::options_with_values, print};
 
 /// These complete the names of locks, by asking the store, and the command of `run`. `clap` completes the rest.
 const BASH: &str = include_str!("completions.bash");
@@ -16,7 +14,8 @@ pub(crate) fn completions(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "distlock", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
-    let with_values = |ours: &str| ours.replace("@WITH_VALUES@", &options_with_values());
+    let options = options_with_values().into_iter().collect::<Vec<_>>().join(" ");
+    let with_values = |ours: &str| ours.replace("@WITH_VALUES@", &options);
     let script = match shell {
         Shell::Bash => script + &with_values(BASH),
         Shell::Fish => script + &with_values(FISH),
@@ -38,20 +37,6 @@ fn for_zsh(script: &str) -> String {
     // When zsh loads the file, the end of it completes for the first time.
     let end = "\nif [ \"$funcstack[1]\" = ";
     (lines.join("\n") + "\n").replacen(end, &format!("{ZSH}{end}"), 1)
-}
-
-/// The options of all commands that take a value. None of them is a flag of another command.
-fn options_with_values() -> String {
-    let all = Args::command();
-    let of_all = all.get_arguments();
-    let arguments = of_all.chain(all.get_subcommands().flat_map(clap::Command::get_arguments));
-    let with_value = arguments.filter(|arg| !arg.is_positional() && arg.get_action().takes_values());
-    let mut options = BTreeSet::new();
-    for argument in with_value {
-        options.extend(argument.get_long().map(|long| format!("--{long}")));
-        options.extend(argument.get_short().map(|short| format!("-{short}")));
-    }
-    options.into_iter().collect::<Vec<_>>().join(" ")
 }
 
 /// The page of one command, or the page of `distlock` itself.

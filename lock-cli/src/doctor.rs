@@ -23,6 +23,9 @@ pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exi
         diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
     // First, because it says which processes exclude each other.
     diagnosis.facts.insert(0, ("shared by", settings.shared_by().to_owned()));
+    if let Some(variable) = settings.default_by {
+        diagnosis.facts.insert(1, ("file chosen by", variable.to_owned()));
+    }
     let promises = promises(locks.guarantees());
     if args.json {
         let value = |(name, value): (&str, &str)| (name.to_owned(), Value::from(value));

@@ -71,13 +71,14 @@ fn is_selected(args: &BreakArgs, row: &QueueRow) -> bool {
 /// Shows the entries to take away, and asks.
 fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     let name = escape_unprintable(&format!("{}", args.name));
-    eprint!("{}", entry_table(&entry_views(selected)));
-    eprintln!(
-        "A holder of `{name}` may still be working: its writes are safe only where tokens are checked."
+    let question = format!(
+        "{}A holder of `{name}` may still be working: its writes are safe only where tokens are checked.\n\
+         Take it away? [y/N] ",
+        entry_table(&entry_views(selected))
     );
-    eprint!("Take it away? [y/N] ");
     let mut answer = String::new();
-    let read = std::io::stderr().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
+    let asked = std::io::stderr().write_all(question.as_bytes());
+    let read = asked.and_then(|()| std::io::stdin().read_line(&mut answer));
     read.map_err(|error| Failure::new(Exit::NO, "nobody answers").because(&error))?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

@@ -121,6 +121,15 @@ impl Failure {
         Self::new(Exit::USAGE, message)
     }
 
+    /// A mistake in the command line, without the usage and the tips that `clap` adds for people.
+    pub(crate) fn of_command_line(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let message = text.split("\n\n").next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let message = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        Self::new(Exit::USAGE, message).hint("distlock --help")
+    }
+
     /// A request of an operator that the store did not carry out.
     pub(crate) fn of_store(what: &str, error: &BackendError) -> Self {
         let exit = if *error.kind() == BackendErrorKind::ForeignData { Exit::KIND } else { Exit::STORE };

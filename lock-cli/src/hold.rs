@@ -3,11 +3,15 @@
 use std::{
     fs::File,
     io::{IsTerminal, Read},
-    os::{fd::AsFd, unix::fs::FileTypeExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileTypeExt,
+    },
     thread,
 };
 
 use distlock::{Guard, escape_unprintable};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -37,10 +41,14 @@ struct HeldLock<'a> {
 
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     Progress::subscribe(output);
+    // An input that ends while this process waits for the lock counts.
+    let end_counts = args.until_eof || can_end();
     let ready = ReadyNotifier::new(args.ready_fd)?;
-    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, output).await?;
+    let options = Request::options(&args.lock, settings, None)?;
     let mut signals = Signals::terminating()?;
-    let request = Request::new(&locks, &args.lock, settings, None, waited)?;
+    let (Store { locks, .. }, waited) =
+        Store::connect_for(&args.lock, settings, &mut signals, output).await?;
+    let request = Request::new(&locks, &args.lock, settings, options, waited)?;
     let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
@@ -58,7 +66,7 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -
         biased;
         reason = lost => Some(reason),
         _ = signals.next() => None,
-        () = end_of_input(args.until_eof) => None,
+        () = end_of_input(end_counts) => None,
     };
     let name = guard.name().clone();
     let kept = release(&locks, guard, output).await;
@@ -82,10 +90,9 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     }
 }
 
-/// Returns when the standard input has ended, if it is of a kind that can still end. A background job never reads from its terminal:
-/// that would stop it.
-async fn end_of_input(until_eof: bool) {
-    if !(until_eof || can_end()) {
+/// Returns when the standard input has ended, if that counts. A background job never reads from its terminal: that would stop it.
+async fn end_of_input(counts: bool) {
+    if !counts {
         return std::future::pending().await;
     }
     if std::io::stdin().is_terminal() && !Terminal::open().is_some_and(|terminal| terminal.is_ours()) {
@@ -101,10 +108,20 @@ async fn end_of_input(until_eof: bool) {
     let _ = ended.await;
 }
 
-/// Whether the standard input is a terminal, a pipe or a socket. systemd and cron give an input that has already ended.
+/// Whether the standard input is a terminal, a pipe or a socket, and has not ended yet. systemd gives `/dev/null`, and cron a pipe whose
+/// other end is closed.
 fn can_end() -> bool {
     let stdin = std::io::stdin();
     let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
     let is_pipe = found.map(|found| found.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_socket());
-    stdin.is_terminal() || is_pipe
+    (stdin.is_terminal() || is_pipe) && !has_ended(stdin.as_fd())
+}
+
+/// Whether the other end is closed, and nothing is left to read.
+fn has_ended(input: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::new(input, PollFlags::POLLIN)];
+    // If it fails, nothing is known, and no event is set.
+    let _ = poll(&mut polled, PollTimeout::ZERO);
+    let found = polled[0].revents().unwrap_or(PollFlags::empty());
+    found.contains(PollFlags::POLLHUP) && !found.contains(PollFlags::POLLIN)
 }

@@ -3,7 +3,10 @@
 use distlock::{Kind, LockName, escape_unprintable};
 use serde::Serialize;
 
-use crate::{args::ListArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store};
+use crate::{
+    args::ListArgs, exit::Exit, failure::Failure, output::Output, print, render, settings::Settings,
+    store::Store,
+};
 
 /// A lock, and how many hold it and wait for it.
 #[derive(Serialize)]
@@ -14,7 +17,7 @@ struct LockSummary {
     waiting: usize,
 }
 
-pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
+pub(crate) async fn list(args: &ListArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
     let failed = |error| Failure::of_store("the locks cannot be listed", &error);
@@ -37,7 +40,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
         print::json(&listed)?;
     } else if listed.is_empty() {
         // On the standard error: a script that reads names gets none.
-        eprintln!("distlock: no lock is held or waited for");
+        output.line("no lock is held or waited for");
     } else {
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
         lines.extend(listed.iter().map(|lock| {

@@ -104,19 +104,40 @@ fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
     if found.uid() != geteuid().as_raw() {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to another user"));
     }
-    if found.mode() & 0o077 != 0 {
-        // It was prepared earlier, and may be in use.
-        let is_same = found.gid() == group;
+    // It was prepared earlier, and may be in use.
+    let is_shared = found.mode() & 0o077 != 0;
+    if is_shared && found.gid() != group {
         let why = format!("it exists for group {}; remove it while it is not in use", found.gid());
-        return if is_same { Ok(()) } else { Err(io::Error::new(ErrorKind::AlreadyExists, why)) };
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
     }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
-    let file = options.open(file)?;
+    options.write(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    if is_shared {
+        // Users of the group may write to the folder: what one of them has put there is not given to the group.
+        options.create_new(true);
+    } else {
+        options.create(true).truncate(false);
+    }
+    let file = match options.open(file) {
+        Err(error) if is_shared && error.kind() == ErrorKind::AlreadyExists => return expect_file(file),
+        opened => opened?,
+    };
     fchown(&file, None, Some(group))?;
     file.set_permissions(Permissions::from_mode(SHARED_FILE))?;
+    if is_shared {
+        return Ok(());
+    }
     fchown(&folder, None, Some(group))?;
     folder.set_permissions(Permissions::from_mode(SHARED_FOLDER))
+}
+
+/// Checks that there is a file, and not a link or a folder.
+fn expect_file(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_file() {
+        return Ok(());
+    }
+    let why = format!("{} is not a file; remove it", path.display());
+    Err(io::Error::new(ErrorKind::AlreadyExists, why))
 }
 
 #[cfg(test)]
@@ -149,6 +170,26 @@ mod tests {
         let error = prepare(&folder, &file, group + 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
         assert_eq!(modes(), [0o2770, 0o660]);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_there_again_after_the_next_setup() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("distlock");
+        let file = folder.join("locks.db");
+        let group = getegid().as_raw();
+        prepare(&folder, &file, group).unwrap();
+        fs::remove_file(&file).unwrap();
+        prepare(&folder, &file, group).unwrap();
+        let modes = [&folder, &file].map(|path| fs::metadata(path).unwrap().mode() & 0o7777);
+        assert_eq!(modes, [0o2770, 0o660]);
+
+        // A user of the group may put a link in its place.
+        fs::remove_file(&file).unwrap();
+        let victim = parent.path().join("victim");
+        std::os::unix::fs::symlink(&victim, &file).unwrap();
+        assert!(prepare(&folder, &file, group).is_err());
+        assert!(!victim.exists(), "the link was followed");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod entry_view;
 mod evict;
 mod exit;
 mod failure;
+mod given_options;
 mod hold;
 mod list;
 mod machine;
@@ -42,6 +43,7 @@ use self::{
     args::{Args, Task},
     exit::Exit,
     failure::Failure,
+    given_options::GivenOptions,
     output::Output,
     settings::Settings,
     status_file::StatusFile,
@@ -53,12 +55,7 @@ fn main() -> ExitCode {
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            let error = shortened(error);
-            // Nothing can be done if it cannot be printed.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
-        }
+        Err(error) => return end_without_task(error),
     };
     let output = Output::new(args.store.quiet);
     let (codes, is_json) = (args.task.codes(), args.task.is_json());
@@ -75,8 +72,8 @@ fn main() -> ExitCode {
             let exit = codes.of(failure.exit());
             match (failure.is_silent(), is_json) {
                 (true, _) => {}
-                (false, true) => eprintln!("{}", failure.json(exit)),
-                (false, false) => eprintln!("{failure}"),
+                (false, true) => print::message(&failure.json(exit)),
+                (false, false) => print::message(&failure.to_string()),
             }
             (failure.exit().name(), exit)
         }
@@ -86,6 +83,27 @@ fn main() -> ExitCode {
     }
     run::die_if_interrupted(exit);
     exit.into()
+}
+
+/// Prints the help, or what is wrong with the command line.
+fn end_without_task(error: clap::Error) -> ExitCode {
+    let error = shortened(error);
+    if !error.use_stderr() {
+        // Nothing can be done if it cannot be printed.
+        let _ = error.print();
+        return Exit::DONE.into();
+    }
+    let given = GivenOptions::read(std::env::args_os().skip(1));
+    if given.is_json {
+        print::message(&Failure::of_command_line(&error).json(Exit::USAGE));
+    } else {
+        let _ = error.print();
+    }
+    // If it cannot be written to, that is one more mistake, with the same exit code.
+    if let Ok(status) = StatusFile::begin(given.status_file.as_deref()) {
+        status.end(Exit::USAGE.name(), Exit::USAGE);
+    }
+    Exit::USAGE.into()
 }
 
 /// Cuts and escapes a wrong value, which may be of any length and content.
@@ -118,7 +136,7 @@ fn carry_out(args: Args, output: &Output) -> Result<Exit, Failure> {
             Task::Run(asked) => run::run(asked, &settings, output).await,
             Task::Hold(asked) => hold::hold(asked, &settings, output).await,
             Task::Show(asked) => show::show(&asked, &settings, output).await,
-            Task::List(asked) => list::list(&asked, &settings).await,
+            Task::List(asked) => list::list(&asked, &settings, output).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings, output).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,

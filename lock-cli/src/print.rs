@@ -1,4 +1,4 @@
-//! Writes to the standard output.
+//! Writes to the standard output, and messages to the standard error.
 
 use std::io::{ErrorKind, Write};
 
@@ -23,4 +23,10 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let line = render::json_line(value).map_err(|error| Failure::new(Exit::NO, "no JSON").because(&error))?;
     text(&format!("{line}\n"))
+}
+
+/// Writes a line to the standard error, in one piece. That it cannot be written changes nothing: the exit code still says what happened.
+pub(crate) fn message(line: &str) {
+    // `eprintln!` would panic where a disk is full or a terminal has hung up.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

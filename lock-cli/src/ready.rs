@@ -31,13 +31,13 @@ impl ReadyNotifier {
     /// If there is no such descriptor, or it cannot be written to. Call it before the lock is taken.
     pub(crate) fn new(descriptor: Option<u32>) -> Result<Self, Failure> {
         let open = |descriptor: u32| {
-            // A full pipe that nobody reads must not block.
+            // It is opened anew, at the start of a file: without `append` it would overwrite what is there. A full pipe must not block.
             let mut options = OpenOptions::new();
-            let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+            let options = options.append(true).custom_flags(OFlag::O_NONBLOCK.bits());
             options.open(format!("/dev/fd/{descriptor}")).map_err(|error| {
                 Failure::new(Exit::USAGE, format!("--ready-fd {descriptor} cannot be written to"))
                     .because(&error)
-                    .hint("a pipe or a file that the caller has opened, as in --ready-fd 3 3>FILE")
+                    .hint("a pipe or a file that this user may open, as in --ready-fd 3 3>FILE")
             })
         };
         Ok(Self { file: descriptor.map(open).transpose()? })

@@ -35,7 +35,8 @@ const DEFAULT_URL: &str = "sqlite:";
 pub(crate) struct Settings {
     pub(crate) url: String,
     pub(crate) file: SettingsFile,
-    is_default: bool,
+    /// What has chosen the file, if the store is the default one.
+    pub(crate) default_by: Option<&'static str>,
     /// What the user should know about the files that were read.
     pub(crate) warnings: Vec<String>,
 }
@@ -113,16 +114,23 @@ impl Settings {
         if machine::is_machine_url(&url) {
             machine::check()?;
         }
-        let is_default = url == DEFAULT_URL;
-        let url = if is_default { default_url()? } else { url };
+        let (url, default_by) = if url == DEFAULT_URL {
+            let (url, by) = default_url()?;
+            (url, Some(by))
+        } else {
+            (url, None)
+        };
         warnings.extend(password_file(&url).and_then(|path| exposure_warning(&path)));
-        Ok(Self { url, file, is_default, warnings })
+        Ok(Self { url, file, default_by, warnings })
     }
 
     /// Which users and machines share the locks.
     pub(crate) fn shared_by(&self) -> &'static str {
-        match (self.is_default, self.is_file()) {
-            (true, _) => "this user, this machine: other users and other machines have locks of their own",
+        match (self.default_by.is_some(), self.is_file()) {
+            (true, _) => {
+                "this user, this machine: other users and other machines have locks of their own, and so have processes of this user with \
+                 another XDG_STATE_HOME or HOME"
+            }
             (false, true) => "this machine: those users who may write to the file",
             (false, false) => "all machines and users who use this server in the same way",
         }
@@ -252,16 +260,17 @@ fn default_path() -> Option<PathBuf> {
     Some(config.join("distlock").join("config.toml"))
 }
 
-/// With the variables, the store finds its file by itself. Without them, as in services and with `env -i`, the file is in the same place
-/// below the home folder of the user database.
-fn default_url() -> Result<String, Failure> {
-    if absolute("XDG_STATE_HOME").or_else(|| absolute("HOME")).is_some() {
-        return Ok(DEFAULT_URL.to_owned());
+/// The URL of the default store, and what has chosen its file. With the variables, the store finds its file by itself. Without them, as in
+/// services and with `env -i`, the file is in the same place below the home folder of the user database.
+fn default_url() -> Result<(String, &'static str), Failure> {
+    if let Some(variable) = ["XDG_STATE_HOME", "HOME"].into_iter().find(|name| absolute(name).is_some()) {
+        return Ok((DEFAULT_URL.to_owned(), variable));
     }
     let nowhere =
         || Failure::new(Exit::USAGE, "HOME is not set: use --url").hint("the URL of a store, as sqlite:PATH");
     let home = home_of_user().ok_or_else(nowhere)?;
-    default_url_in(&home).map_err(|error| nowhere().because(&error))
+    let url = default_url_in(&home).map_err(|error| nowhere().because(&error))?;
+    Ok((url, "the user database, because HOME is not set"))
 }
 
 /// The URL of the default file. Its folder is created as the store does it: for this user alone.

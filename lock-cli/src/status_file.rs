@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use distlock::escape_unprintable;
 
-use crate::{exit::Exit, failure::Failure};
+use crate::{exit::Exit, failure::Failure, print};
 
 /// The file of `--status-file`, if any.
 #[derive(Debug)]
@@ -29,10 +29,8 @@ impl<'a> StatusFile<'a> {
     pub(crate) fn end(&self, what: &str, exit: Exit) {
         let Some(path) = self.path else { return };
         if let Err(error) = fs::write(path, format!("{what} {exit}\n")) {
-            eprintln!(
-                "distlock: {} cannot be written: {error}",
-                escape_unprintable(&path.display().to_string())
-            );
+            let path = escape_unprintable(&path.display().to_string());
+            print::message(&format!("distlock: {path} cannot be written: {error}"));
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     outage_throttle::OutageThrottle,
     output::Output,
     settings::Settings,
+    signals::Signals,
 };
 
 /// The first and the longest pause between two attempts to connect. Each is twice as long as the one before.
@@ -65,12 +66,25 @@ impl Store {
         })
     }
 
-    /// Connects to take a lock. With `--outage wait` it tries until the store is there, or the wait for the lock is over. Also returns how
-    /// much of the wait that took.
+    /// Connects to take a lock. With `--outage wait` it tries until the store is there, or the wait for the lock is over. A signal ends the
+    /// attempt. Also returns how much of the wait that took.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect).
     pub(crate) async fn connect_for(
+        args: &LockArgs,
+        settings: &Settings,
+        signals: &mut Signals,
+        output: &Output,
+    ) -> Result<(Self, Duration), Failure> {
+        tokio::select! {
+            biased;
+            signal = signals.next() => Err(Failure::silent(Exit::from_signal(signal))),
+            connected = Self::connect_by_policy(args, settings, output) => connected,
+        }
+    }
+
+    async fn connect_by_policy(
         args: &LockArgs,
         settings: &Settings,
         output: &Output,

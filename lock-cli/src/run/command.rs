@@ -2,19 +2,27 @@
 
 use std::{
     ffi::OsString,
-    io::{self, ErrorKind},
-    os::unix::process::{CommandExt, ExitStatusExt},
+    fs::{File, OpenOptions},
+    io::{self, ErrorKind, PipeReader, Read, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            fs::OpenOptionsExt,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
     process::{self, ExitCode},
 };
 
 use distlock::Guard;
 use nix::{
-    sys::signal::Signal,
-    unistd::{Pid, getppid},
+    fcntl::{FcntlArg, FdFlag, OFlag, fcntl},
+    sys::signal::{SigSet, Signal},
+    unistd::{Pid, close, getppid},
 };
 
 use super::process_group::ProcessGroup;
-use crate::exit::Exit;
+use crate::{exit::Exit, print};
 
 /// The first argument with which this program becomes the command.
 pub(super) const INTERNAL_ARG: &str = "__exec";
@@ -23,6 +31,17 @@ pub(super) const INTERNAL_ARG: &str = "__exec";
 #[derive(Debug)]
 pub(crate) struct Command {
     child: process::Child,
+}
+
+/// What the launcher reports: its exit codes are also codes of commands.
+#[derive(Debug)]
+pub(crate) struct LaunchReport(PipeReader);
+
+impl LaunchReport {
+    /// Whether the command could not be run. Call it after the end of the child process.
+    pub(crate) fn is_failure(mut self) -> bool {
+        self.0.read(&mut [0]).is_ok_and(|read| read > 0)
+    }
 }
 
 /// A change of the child process since the last look.
@@ -37,15 +56,25 @@ impl Command {
     ///
     /// ### To ensure correctness
     /// Call it on a thread that lives as long as the process: the end of that thread sends the parent-death signal.
-    pub(crate) fn start(words: &[OsString], guard: &Guard, url: Option<&str>) -> io::Result<Self> {
+    pub(crate) fn start(
+        words: &[OsString],
+        guard: &Guard,
+        url: Option<&str>,
+    ) -> io::Result<(Self, LaunchReport)> {
+        let (report, reporter) = io::pipe()?;
+        fcntl(&report, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        // The launcher inherits it.
+        fcntl(&reporter, FcntlArg::F_SETFD(FdFlag::empty()))?;
         let mut command = this_program();
-        command.arg(INTERNAL_ARG).arg(process::id().to_string()).args(words);
+        command.arg(INTERNAL_ARG).arg(process::id().to_string());
+        command.arg(reporter.as_raw_fd().to_string()).args(words);
         command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
         match url {
             Some(url) => command.env("DISTLOCK_URL", url),
             None => command.env_remove("DISTLOCK_URL"),
         };
-        Ok(Self { child: command.process_group(0).spawn()? })
+        let child = command.process_group(0).spawn()?;
+        Ok((Self { child }, LaunchReport(report)))
     }
 
     pub(crate) fn group(&self) -> ProcessGroup {
@@ -95,14 +124,19 @@ pub(super) fn this_program() -> process::Command {
     program
 }
 
-/// Becomes the command. `args` are the process id of the supervisor and the words of the command.
+/// Becomes the command. `args` are the process id of the supervisor, the descriptor for the [report](LaunchReport), and the words of the
+/// command.
 pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    let parent = args.next().and_then(|parent| parent.to_str()?.parse().ok());
-    let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
+    let mut number = || args.next().and_then(|number| number.to_str()?.parse::<i32>().ok());
+    let (parent, reporter) = (number(), number());
+    let (Some(parent), Some(reporter), Some(program)) = (parent, reporter, args.next()) else {
+        return Exit::USAGE.into();
+    };
+    let reporter = closed_by_exec(reporter);
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        eprintln!("distlock: the command cannot be made to die with this process: {error}");
-        return Exit::CANNOT_RUN.into();
+        let message = format!("the command cannot be made to die with this process: {error}");
+        return failed(reporter, &message, Exit::CANNOT_RUN);
     }
     // The supervisor may have ended before the signal was set.
     if getppid() != Pid::from_raw(parent) {
@@ -114,6 +148,27 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         ErrorKind::NotFound => (Exit::NOT_FOUND, "check its name and PATH"),
         _ => (Exit::CANNOT_RUN, "check that it is executable"),
     };
-    eprintln!("distlock: `{program}` cannot be run: {error}; {next}, or use --shell for a line of shell");
+    let message = format!("`{program}` cannot be run: {error}; {next}, or use --shell for a line of shell");
+    failed(reporter, &message, exit)
+}
+
+/// Another descriptor for the same pipe, which the command does not inherit. The given one is closed.
+fn closed_by_exec(reporter: i32) -> Option<File> {
+    // Without a supervisor that reads, it would block.
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let another = options.open(format!("/dev/fd/{reporter}")).ok();
+    // Nothing else in this process knows it.
+    let _ = close(reporter);
+    another
+}
+
+/// Reports that the command could not be run.
+fn failed(reporter: Option<File>, message: &str, exit: Exit) -> ExitCode {
+    // The attempt to run the command has given SIGPIPE its default effect: a closed standard error would end this process.
+    let _ = SigSet::from(Signal::SIGPIPE).thread_block();
+    // If the supervisor is gone, nobody wants to know.
+    let _ = reporter.map(|mut reporter| reporter.write_all(b"\n"));
+    print::message(&format!("distlock: {message}"));
     exit.into()
 }

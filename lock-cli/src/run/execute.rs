@@ -39,11 +39,13 @@ pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitC
 
 pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     Progress::subscribe(output);
-    let (store, waited) = Store::connect_for(&args.lock, settings, output).await?;
-    let locks = &store.locks;
+    // A mistake is reported, and a signal answered, while the store is away, too.
+    let options = Request::options(&args.lock, settings, program(&args).as_deref())?;
+    let timing = Timing::new(&options, args.grace.or(settings.file.grace))?;
     let mut signals = Signals::terminating()?;
-    let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
-    let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
+    let (store, waited) = Store::connect_for(&args.lock, settings, &mut signals, output).await?;
+    let locks = &store.locks;
+    let request = Request::new(locks, &args.lock, settings, options, waited)?;
     let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
@@ -128,12 +130,17 @@ async fn supervise(
     let watchdog = Watchdog::start(process_file);
     let mut watchdog = watchdog.map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
-    let command =
-        Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
+    let started = Command::start(&words, guard, url);
+    let (command, report) = started.map_err(failed("this program cannot be started again"))?;
     watchdog.watch(command.group());
-    Ok(Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
+    let (ended, watchdog) = Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
         .watch(signals, children)
-        .await)
+        .await;
+    if ended.lost.is_none() && report.is_failure() {
+        // The launcher has said why.
+        return Err(Failure::silent(ended.exit));
+    }
+    Ok((ended, watchdog))
 }
 
 fn words(args: &RunArgs) -> Vec<OsString> {

@@ -1,9 +1,13 @@
 //! Exit codes, status files and errors as JSON.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Command, Stdio},
+};
 
 use crate::{
-    process::{answered, holding, outcome},
+    process::{Process, answered, distlock, holding, outcome},
     store::Store,
 };
 
@@ -56,6 +60,9 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     };
     assert_eq!(run(&["-c", "exit 75"]), (Some(75), "command 75\n".to_owned()));
     assert_eq!(run(&["-c", "kill -9 $$"]), (Some(137), "command 137\n".to_owned()));
+    assert_eq!(run(&["-c", "exit 127"]), (Some(127), "command 127\n".to_owned()));
+    assert_eq!(run(&["/nonexistent/job"]), (Some(127), "failed 127\n".to_owned()));
+    assert_eq!(run(&["/"]), (Some(126), "failed 126\n".to_owned()));
     // The file is emptied at the start: if distlock is killed, the last status does not stay.
     let line = format!("wc -c < {path}");
     let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
@@ -68,6 +75,65 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
         nowhere.code == Some(64) && nowhere.stderr.contains("--status-file cannot be written to"),
         "{nowhere:?}"
     );
+}
+
+/// Otherwise the `command 0` of yesterday passes for the end of this run.
+#[test]
+fn a_mistake_in_the_command_line_is_in_the_status_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status");
+    let path = file.to_str().unwrap();
+    let status_after = |args: &[&str]| {
+        fs::write(&file, "command 0\n").unwrap();
+        let wrong = outcome("sqlite:", args);
+        assert_eq!(wrong.code, Some(64), "{args:?}: {wrong:?}");
+        fs::read_to_string(&file).unwrap()
+    };
+    for args in [
+        &["run", "", "--status-file", path, "--", "true"][..],
+        &["run", "a", "--wait", "", "--status-file", path, "true"],
+        &["run", "--status-file", path, "a"],
+    ] {
+        assert_eq!(status_after(args), "usage 64\n", "{args:?}");
+    }
+    // That is an option of the command.
+    let of_command = ["run", "a", "--wait", "", "true", "--status-file", path];
+    assert_eq!(status_after(&of_command), "command 0\n");
+}
+
+/// As where the log is on a full disk, or the terminal has hung up.
+#[test]
+fn a_message_that_cannot_be_written_changes_no_code_and_no_status() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = holding(&store.url, "a", &[]);
+    let run = |url: &str, args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", env!("CARGO_BIN_EXE_distlock")]);
+        command.args(["--url", url]).args(args).current_dir(&folder);
+        Process::start(command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null())).end()
+    };
+    let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
+    for (url, args, code) in [
+        (store.url.as_str(), &["a", "-n", "true"][..], 75),
+        (store.url.as_str(), &["a", "-n", "-E", "0", "true"], 0),
+        (store.url.as_str(), &["b", "/nonexistent/job"], 127),
+        (nowhere, &["b", "true"], 69),
+    ] {
+        let ended = run(url, &[&["run", "--status-file", "status"], args].concat());
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        let status = fs::read_to_string(folder.path().join("status")).unwrap();
+        assert!(status.ends_with(&format!(" {code}\n")), "{args:?}: {status:?}");
+    }
+    // A pipe that nobody reads any more.
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut missing = distlock(&store.url, &["run", "b", "--status-file", "status", "/nonexistent/job"]);
+    let ended = missing.current_dir(&folder).stderr(closed).status().unwrap();
+    assert_eq!(ended.code(), Some(127));
+    assert_eq!(fs::read_to_string(folder.path().join("status")).unwrap(), "failed 127\n");
+    let listed = run(&store.url, &["list", "none/"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
 }
 
 #[test]
@@ -98,6 +164,26 @@ fn a_program_that_reads_json_gets_errors_as_json() {
     let told: serde_json::Value = serde_json::from_str(&away.stderr).expect("one line of JSON");
     assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
     assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
+}
+
+#[test]
+fn a_program_that_reads_json_gets_its_mistakes_as_json() {
+    for (args, expected) in [
+        (&["show", "--json"][..], "the following required arguments were not provided: <NAME>"),
+        (&["hold", "", "--json"], "a lock name is empty"),
+        (&["list", "--no-such-option", "--json"], "unexpected argument '--no-such-option' found"),
+        (&["list", "--names", "--json"], "cannot be used with"),
+    ] {
+        let wrong = outcome("sqlite:", args);
+        let told: serde_json::Value = serde_json::from_str(&wrong.stderr).expect("one line of JSON");
+        assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(64), ""), "{args:?}: {wrong:?}");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains(expected)), "{args:?}: {told}");
+        assert_eq!(told["kind"], "usage", "{args:?}: {told}");
+        assert_eq!(told["code"], 64, "{args:?}: {told}");
+    }
+    // That is an option of the command.
+    let of_command = outcome("sqlite:", &["run", "a", "--wait", "x", "tool", "--json"]);
+    assert!(of_command.stderr.starts_with("error: "), "{of_command:?}");
 }
 
 /// Scripts rely on the table wherever they find it: in the help, on the manual pages and in the documentation.

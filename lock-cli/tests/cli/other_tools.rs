@@ -7,9 +7,10 @@ use std::{
 };
 
 use lock_conformance::{copy_program, ran_nothing};
+use nix::sys::signal::Signal;
 
 use crate::{
-    process::{Process, answered, holding, outcome},
+    process::{Process, answered, holding, outcome, until_queued},
     store::Store,
 };
 
@@ -59,6 +60,18 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     // An error is still reported.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
     assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
+}
+
+#[test]
+fn an_empty_list_is_told_to_who_asked_for_quiet_by_no_message() {
+    let store = Store::any();
+    for (args, message) in
+        [(&["list"][..], "distlock: no lock is held or waited for\n"), (&["-q", "list"], "")]
+    {
+        let listed = outcome(&store.url, args);
+        let told = (listed.code, listed.stdout.as_str(), listed.stderr.as_str());
+        assert_eq!(told, (Some(0), "", message), "{args:?}");
+    }
 }
 
 /// Every line that the manual gives to users of other tools works.
@@ -116,21 +129,41 @@ fn systemd_understands_the_units_of_the_examples() {
 #[test]
 fn the_unit_of_the_examples_runs_its_job_and_takes_busy_for_done() {
     let store = Store::any();
-    let unit = unit("report.service");
-    let line = value(&unit, "ExecStart").replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
-    let line = line.replace("/usr/local/bin/report", "echo");
-    let start = || {
-        let mut words = line.split(' ');
-        let mut command = Command::new(words.next().unwrap());
-        command.args(words).env("DISTLOCK_URL", &store.url).env("XDG_CONFIG_HOME", "/nonexistent");
-        Process::start(command.stdin(Stdio::null())).end()
-    };
-    let ran = start();
+    let ran = start_unit(&store, "echo").end();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "\n"), "{ran:?}");
     let _other = holding(&store.url, "report", &[]);
-    let busy = start();
+    let busy = start_unit(&store, "echo").end();
     assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""), "{busy:?}");
-    assert_eq!((value(&unit, "SuccessExitStatus"), value(&unit, "KillMode")), ("75", "mixed"));
+    assert!(is_success(75));
+    assert_eq!(value(&unit("report.service"), "KillMode"), "mixed");
+}
+
+/// `systemctl stop` is no failure of the unit.
+#[test]
+fn a_stop_of_the_unit_of_the_examples_is_a_success() {
+    let store = Store::any();
+    let service = start_unit(&store, "sleep 60");
+    until_queued(&store.url, "report", 1);
+    service.signal(Signal::SIGTERM);
+    let code = service.end().code.expect("it is not ended by a signal");
+    assert!(is_success(code), "{code}");
+}
+
+/// Starts what the unit starts, with another job.
+fn start_unit(store: &Store, job: &str) -> Process {
+    let line = value(&unit("report.service"), "ExecStart")
+        .replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"))
+        .replace("/usr/local/bin/report", job);
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).env("DISTLOCK_URL", &store.url).env("XDG_CONFIG_HOME", "/nonexistent");
+    Process::start(command.stdin(Stdio::null()))
+}
+
+/// Whether the unit names an exit code as a success.
+fn is_success(code: i32) -> bool {
+    let code = code.to_string();
+    value(&unit("report.service"), "SuccessExitStatus").split(' ').any(|named| named == code)
 }
 
 fn unit(name: &str) -> String {

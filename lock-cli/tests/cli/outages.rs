@@ -170,6 +170,28 @@ fn a_store_that_is_down_at_the_start_is_waited_for_where_that_is_wanted() {
     assert_eq!((away.code, away.stdout.as_str()), (Some(69), ""), "{away:?}");
 }
 
+/// As PID 1 of a container, a process is not ended by a signal that it does not handle. Elsewhere it would end without a status.
+#[test]
+fn a_signal_ends_the_wait_for_a_store_that_is_down_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [&["run", "a", "--status-file", "status"][..], &["hold", "a"]] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock")]).args(args);
+        command.args(["--url", "redis://127.0.0.1:1?connect_timeout=500ms", "--outage", "wait"]);
+        if args[0] == "run" {
+            command.args(["--", "echo", "ran"]);
+        }
+        command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
+        let early = Process::start(&mut command);
+        until_stderr_has(&folder, "the store cannot be connected to, trying again");
+        early.signal(Signal::SIGTERM);
+        let ended = early.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(143), ""), "{args:?}: {ended:?}");
+        fs::remove_file(folder.path().join("said")).unwrap();
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("status")).unwrap(), "interrupted 143\n");
+}
+
 #[test]
 fn who_does_not_want_to_wait_for_a_store_gives_up_its_place() {
     let store = Store::redis();

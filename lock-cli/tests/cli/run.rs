@@ -1,12 +1,15 @@
 //! `run` and `hold` without failures.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
-    process::{Process, answered, distlock, holding, outcome, queue, until_queued, until_written},
+    process::{
+        Process, answered, distlock, holding, outcome, queue, until_queued, until_written,
+        with_default_signals,
+    },
     store::Store,
 };
 
@@ -39,6 +42,18 @@ fn a_command_that_is_not_there_or_not_for_running_leaves_the_lock_free() {
         assert!(failed.stderr.contains(command) && failed.stderr.contains("check"), "{failed:?}");
         assert!(queue(&store.url, "a").is_empty());
     }
+}
+
+/// A background process of the command would keep it open.
+#[test]
+fn the_command_gets_no_pipe_of_ours() {
+    const PIPES: &str = "for file in /proc/$$/fd/*; do
+        case $file in */[012]) ;; *) readlink \"$file\" | grep ^pipe: ;; esac
+    done; true";
+    let store = Store::any();
+    let without = Process::start(with_default_signals("sh").args(["-c", PIPES]).stdin(Stdio::null())).end();
+    let under = outcome(&store.url, &["run", "a", "-c", PIPES]);
+    assert_eq!((under.code, under.stdout), (Some(0), without.stdout), "{}", under.stderr);
 }
 
 #[test]

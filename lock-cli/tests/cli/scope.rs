@@ -43,6 +43,31 @@ fn help_and_doctor_say_whose_the_default_locks_are() {
     );
 }
 
+/// A user can have several default files, and a job that is started by hand and by cron uses two of them.
+#[test]
+fn doctor_says_which_variable_has_chosen_the_default_file() {
+    let home = tempfile::tempdir().unwrap();
+    for (variable, file) in
+        [("HOME", ".local/state/distlock/locks.db"), ("XDG_STATE_HOME", "own/distlock/locks.db")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        command
+            .env_remove("DISTLOCK_URL")
+            .env_remove("XDG_STATE_HOME")
+            .env("XDG_CONFIG_HOME", "/nonexistent");
+        // HOME is set in any case.
+        command.env(variable, home.path().join("own")).env("HOME", home.path());
+        let told = Process::start(command.args(["doctor", "--json"]).stdin(Stdio::null())).end();
+        let report: Value = serde_json::from_str(&told.stdout).expect("JSON");
+        let facts = &report["facts"];
+        assert_eq!(facts["file chosen by"], variable, "{report}");
+        assert!(facts["file"].as_str().unwrap().ends_with(file), "{report}");
+        assert!(facts["shared by"].as_str().unwrap().ends_with("another XDG_STATE_HOME or HOME"), "{report}");
+    }
+    let named = outcome(&Store::sqlite().url, &["doctor", "--json"]);
+    assert!(!named.stdout.contains("file chosen by"), "{named:?}");
+}
+
 #[test]
 fn doctor_says_who_shares_a_store_that_was_named() {
     for (store, expected) in [

@@ -56,6 +56,24 @@ fn mistakes_are_told_with_what_there_is() {
     }
 }
 
+/// Otherwise a script takes its own mistake for an outage, and tries again.
+#[test]
+fn a_mistake_in_the_options_is_told_while_the_store_is_away_too() {
+    let long = "x".repeat(300);
+    let long = long.as_str();
+    for (args, expected) in [
+        (&["run", "a", "--ttl", "0s", "true"][..], "`ttl` cannot be 0s"),
+        (&["run", "a", "--ttl", "500ms", "true"], "use 1s or more"),
+        (&["run", "a", "--grace", "20s", "true"], "half of the ttl"),
+        (&["run", "a", "--label", long, "true"], "--label is too long"),
+        (&["run", "a", "--permits", "4", "--of", "3", "true"], "use 1 to 3"),
+        (&["hold", "a", "--label", long], "--label is too long"),
+    ] {
+        let told = outcome(NOWHERE, args);
+        assert!(told.code == Some(64) && told.stderr.contains(expected), "{args:?}: {told:?}");
+    }
+}
+
 #[test]
 fn help_has_the_exit_codes_and_completions_and_pages_are_printed() {
     let print = |args: &[&str]| {

@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`AcquireProgress`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`LogThrottle`], [`isolate`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`ConnectionPool`], [`session_pool`], [`CircuitBreaker`], [`Tombstones`], [`LogThrottle`], [`isolate`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -126,4 +126,5 @@ pub use self::{
     rwlock::RwLock,
     semaphore::Semaphore,
     token::FencingToken,
+    tombstones::Tombstones,
 };

@@ -69,7 +69,6 @@ mod store;
 mod store_lock;
 mod symlinks;
 mod time_limit;
-mod tombstones;
 mod transaction;
 mod wal_files;
 mod worker;

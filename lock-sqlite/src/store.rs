@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{BackendError, FencingToken};
+use lock_core::{BackendError, FencingToken, Tombstones};
 use rusqlite::Connection;
 
 use crate::{
@@ -18,7 +18,6 @@ use crate::{
     outbox::Outbox,
     process_files::ProcessFiles,
     reap::reap,
-    tombstones::Tombstones,
     transaction::{Budget, Effects, Transaction, TransactionContext},
     wal_files::OpenFiles,
     writer::WriterCache,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken};
+use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, Tombstones};
 use rusqlite::Connection;
 
 use crate::{
@@ -14,7 +14,6 @@ use crate::{
     process_lock::{self, Member},
     random,
     schema::since_1970,
-    tombstones::Tombstones,
 };
 
 /// How long a transaction may take.

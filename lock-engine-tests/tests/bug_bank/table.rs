@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use lock_conformance::{BUGS, Needs};
 
-use crate::{SIMULATED, switches};
+use crate::{simulated::SIMULATED, switches};
 
 /// The bugs that the bank has to contain.
 const IDS: &[&str] = &[
     "b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b09", "b10", "b11", "b14", "b16", "b17", "b18",
     "b19", "b20", "b22", "b25", "b26", "b27", "b30", "b31", "b32", "b33", "b34", "b35", "b36", "b37", "b38",
-    "b39", "b40", "b41", "b42", "b43", "b44", "b45", "b46", "b47", "b48", "b49",
+    "b39", "b40", "b41", "b42", "b43", "b44", "b45", "b46", "b47", "b48", "b49", "b50", "b51", "b52", "b53",
+    "b54", "b55", "b56", "b57",
 ];
 
 /// The store of the bug that only `lock-redis` has, which compares its row itself.

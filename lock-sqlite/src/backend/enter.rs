@@ -1,6 +1,8 @@
 //! `enter` in a transaction that has begun: take a place in the queue, or look again from it.
 
-use lock_core::{BackendError, BackendErrorKind, Claim, Entry, FencingToken, Hints, Step, WaitMode};
+use lock_core::{
+    BackendError, BackendErrorKind, Claim, Clock, Entry, FencingToken, Hints, Step, SystemClock, WaitMode,
+};
 
 use crate::{
     clock::nanos,
@@ -45,7 +47,7 @@ pub(crate) fn enter(
         };
         let index = match found {
             Some(index) if queue.rows[index].entry == entry.id => index,
-            None if step == Step::Create && !transaction.tombstones.contains(entry.id) => {
+            None if step == Step::Create && !transaction.tombstones.contains(entry.id, SystemClock.now()) => {
                 if let Some(found) = queue.conflicting_claim(entry.claim) {
                     // A dead holder cannot conflict.
                     if reap_dead(transaction, queue.holders())? {

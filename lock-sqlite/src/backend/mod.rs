@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use futures_channel::oneshot;
 use futures_util::future::poll_fn;
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, FencingToken, Guarantees,
-    Holder, Keeper, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
+    Alarms, Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, FencingToken,
+    Guarantees, Holder, Keeper, Lease, Operator, Renewal, Standing, Step, SystemClock, WaitMode, valid_until,
 };
 
 use self::enter::EntryState;
@@ -254,7 +254,7 @@ impl Backend for Sqlite {
         let (name, id, ttl) = (entry.name.clone(), entry.id, entry.ttl);
         self.run(move |transaction| {
             if creates == Creates::InDoubt {
-                transaction.tombstones.add(id, ttl);
+                transaction.tombstones.insert(id, ttl, SystemClock.now());
             }
             leave::leave(transaction, &name, id).map(|(departure, _)| departure)
         })

@@ -39,7 +39,7 @@ pub(crate) struct LaunchReport(PipeReader);
 
 impl LaunchReport {
     /// Whether the command could not be run. Call it after the end of the child process.
-    pub(crate) fn is_failure(mut self) -> bool {
+    pub(crate) fn failed(mut self) -> bool {
         self.0.read(&mut [0]).is_ok_and(|read| read > 0)
     }
 }

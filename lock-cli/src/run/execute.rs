@@ -136,7 +136,7 @@ async fn supervise(
     let (ended, watchdog) = Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
         .watch(signals, children)
         .await;
-    if ended.lost.is_none() && report.is_failure() {
+    if ended.lost.is_none() && report.failed() {
         // The launcher has said why.
         return Err(Failure::silent(ended.exit));
     }

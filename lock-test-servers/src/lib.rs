@@ -7,7 +7,7 @@
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
 //! | a proxy in front of one, with the same feature | `proxy` |
-//! | a wall clock of their own that a test sets, and a disk that it fills, with the same feature | `ServerClock`, `ServerDisk` |
+//! | a wall clock that a test sets, and a disk that it fills, with the same feature | `ServerClock`, `ServerDisk`, `Preload` |
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server in code that is not async | [`block_on()`] |
 //! | asking a server about itself | [`ask()`], [`http_get`] |

@@ -18,7 +18,8 @@ impl Preload {
         if preloads.is_empty() {
             return program;
         }
-        let libraries: Vec<_> = preloads.iter().map(|preload| preload.library.display().to_string()).collect();
+        let library = |preload: &Self| preload.library.display().to_string();
+        let libraries: Vec<_> = preloads.iter().map(library).collect();
         let words = ["env".to_owned(), format!("LD_PRELOAD={}", libraries.join(":"))];
         let variables = preloads.iter().flat_map(|preload| preload.variables.iter().cloned());
         program.started_by(words.into_iter().chain(variables))

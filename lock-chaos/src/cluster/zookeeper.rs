@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
 use lock_conformance::{Links, Newcomers, Port, Proxy, ServerProcess};
-use lock_test_servers::{ZooKeeperServer, ask};
+use lock_test_servers::{ServerClock, ServerDisk, ZooKeeperServer, ask};
 use tokio::time::timeout;
 
 use super::{
@@ -36,6 +36,8 @@ pub(super) struct ZooKeeper(Vec<Member>);
 #[derive(Debug)]
 struct Member {
     server: ZooKeeperServer,
+    clock: ServerClock,
+    disk: ServerDisk,
     /// What this member reaches the others through when they lead, by their numbers. None to itself.
     to: Vec<Option<Proxy>>,
     /// Where it listens for followers and for elections.
@@ -96,6 +98,10 @@ impl Member {
     /// A member, by the ports on which each listens for followers and for elections, and its own.
     fn new(i: usize, numbers: &[(u16, u16)], ports: (Port, Port)) -> Result<Self> {
         let mut server = ZooKeeperServer::new(TICK);
+        let folder = server.process().directory();
+        let (clock, disk) = (ServerClock::new(folder), ServerDisk::new(folder, &server.data()));
+        server.with_clock(&clock);
+        server.with_disk(&disk);
         let reach = |j: usize| (j != i).then(|| Proxy::start(local(numbers[j].0), |_| false));
         let to: Vec<_> = (0..numbers.len()).map(reach).collect();
         // A leader is connected to as soon as it is elected; if it does not listen yet, there is another election.
@@ -109,7 +115,21 @@ impl Member {
             format!("server.{}=127.0.0.1:{port}:{election}", j + 1)
         }));
         fs::write(server.data().join("myid"), format!("{}\n", i + 1))?;
-        Ok(Self { server, to, _ports: ports })
+        Ok(Self { server, clock, disk, to, _ports: ports })
+    }
+
+    /// Starts it again when there is room. It may have ended for want of it, and does not start over a log that it could write nothing to
+    /// (ZOOKEEPER-2332): an operator has to do the same.
+    fn start_over(&self) -> Result<()> {
+        self.server.process().kill();
+        for file in fs::read_dir(self.server.data().join("version-2"))? {
+            let file = file?;
+            if file.metadata()?.len() == 0 {
+                fs::remove_file(file.path())?;
+            }
+        }
+        self.server.launch();
+        Ok(())
     }
 }
 
@@ -135,12 +155,15 @@ impl Cluster for ZooKeeper {
 
     async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
         for member in members {
-            let process = self.0[*member].server.process();
+            let Member { server, clock, disk, .. } = &self.0[*member];
+            let process = server.process();
             match fault {
                 ServerFault::Kill => process.kill(),
                 ServerFault::Pause => process.running(ServerProcess::pause),
                 ServerFault::Isolate => self.around(*member).for_each(|proxy| proxy.silence(Links::All)),
-                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
+                ServerFault::Fill => disk.set_full(true),
+                ServerFault::SetClock(by) => clock.advance(by),
+                ServerFault::Depose => return Err(not_here(fault)),
             }
         }
         Ok(())
@@ -148,7 +171,7 @@ impl Cluster for ZooKeeper {
 
     async fn undo(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
         for member in members {
-            let server = &self.0[*member].server;
+            let Member { server, disk, .. } = &self.0[*member];
             match fault {
                 ServerFault::Kill => server.launch(),
                 ServerFault::Pause => server.process().running(ServerProcess::resume),
@@ -157,7 +180,12 @@ impl Cluster for ZooKeeper {
                     proxy.newcomers(Newcomers::Await);
                     proxy.reset(Links::All);
                 }),
-                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
+                ServerFault::Fill => {
+                    disk.set_full(false);
+                    self.0[*member].start_over()?;
+                }
+                ServerFault::SetClock(_) => {}
+                ServerFault::Depose => return Err(not_here(fault)),
             }
         }
         self.serves(members).await

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_under_way_when_the_clock_was_set_may_have_come_before_or_after() {
+    fn a_request_under_way_when_the_clock_was_set_came_before_or_after() {
         assert_eq!(ended(&clock(&[(10.05, 3)]), &lease(10.0)), Some(11_950));
         assert_eq!(ended(&clock(&[(10.05, -4), (12.0, 4)]), &lease(10.0)), Some(12_000));
     }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_goes_on_ends_leases_only_soon_after_and_only_if_it_stood_still_for_long() {
+    fn a_leader_ends_leases_only_soon_after_it_goes_on_and_after_a_long_pause() {
         let over = |store, paused: f64, over: f64| {
             let deed = Deed::PausedLeader { from: at(20.0 - paused), until: at(20.0) };
             let lease = Lease { over: Some(at(over)), ..lease(18.0) };

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_set_both_ways_and_on_redis_by_no_more_than_the_checkers_allow_for() {
+    fn clocks_are_set_both_ways_and_on_redis_by_seconds_only() {
         let settings = |store| {
             let steps = (0..20).flat_map(move |seed| plan(seed, store).servers);
             let by = |step: Step| match step.fault {

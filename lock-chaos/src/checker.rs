@@ -108,8 +108,9 @@ fn disorder(acquisitions: &[Acquisition]) -> Vec<Violation> {
         for &(other, other_at, next) in &granted {
             let grows = hold.token < next.token;
             if !one.goes_with(other) && one_at != other_at && (one_at < other_at) != grows {
-                let what = "they exclude each other, and the later one has the smaller token";
-                violations.push(Violation { id: "M2r", what: format!("{} and {}: {what}", one.op, other.op) });
+                let why = "they exclude each other, and the later one has the smaller token";
+                let what = format!("{} and {}: {why}", one.op, other.op);
+                violations.push(Violation { id: "M2r", what });
             }
         }
     }

@@ -24,6 +24,7 @@ use crate::{
     nemesis::{Nemesis, Notes},
     network::Network,
     plan::Plan,
+    store_kind::StoreKind,
     timeline::around,
     verdict::Verdict,
 };
@@ -40,6 +41,12 @@ const LEASES: Duration = Duration::from_secs(60);
 /// How long it may take to see that the queues are empty when all clients have ended as they should. It is less than the shortest lease, so
 /// that what they left behind is seen.
 const A_LOOK: Duration = Duration::from_secs(1);
+
+/// What the errors of a store say that is full.
+const FULL: &str = "out of memory or space";
+
+/// So many times a store is full before it is an error that nobody was told. No lock may be asked for in a short one.
+const FILLS: usize = 3;
 
 /// Starts a cluster and clients, breaks and heals them, and judges what they saw.
 ///
@@ -92,6 +99,10 @@ async fn left_behind(locks: &Locks, patience: Duration) -> Result<Vec<LockName>>
 }
 
 /// Checks the histories, and keeps them in the folder of the run.
+///
+/// # Errors
+/// If they cannot be kept, or if a store was full and no client was told. Those of ZooKeeper go on with another member, so the cluster looks at
+/// its members itself.
 fn judge(
     args: &RunArgs,
     logs: &[ClientLog],
@@ -100,14 +111,22 @@ fn judge(
     findings: Vec<String>,
 ) -> Result<Verdict> {
     let mut verdict = Verdict { faults: notes.counts.clone(), findings, ..Verdict::default() };
+    let mut told = 0;
     for (name, history) in histories(logs, frame, &Excuses::new(args.store, &notes.deeds)) {
         fs::write(args.folder.join(format!("{name}.history")), history.to_string())?;
         verdict.grants += count(&history, |what| matches!(what, EventKind::Granted { .. }));
         verdict.losses += count(&history, |what| matches!(what, EventKind::Lost { .. }));
+        let tells = |what: &EventKind| matches!(what, EventKind::Failed { error, .. } if error.contains(FULL));
+        told += count(&history, tells);
         verdict.excused += count(&history, |what| matches!(what, EventKind::Evicted { .. }));
         verdict.findings.extend(check(&history).into_iter().map(|violation| {
             format!("`{name}`: {violation}\n{}", around(&history, &violation, &notes.faults))
         }));
+    }
+    let fills = notes.counts.get("fill").copied().unwrap_or_default();
+    let is_told = told > 0 || args.store == StoreKind::Zookeeper;
+    if verdict.findings.is_empty() && fills >= FILLS && !is_told {
+        return Err("the store was full, and no client was told".into());
     }
     Ok(verdict)
 }

@@ -54,12 +54,13 @@ impl ServerDisk {
         set.expect("the file of a disk is there");
     }
 
-    /// What programs on this disk load.
+    /// What programs on this disk load. They speak English of it, so that tests can read it: `No space left on device`.
     #[must_use]
     pub fn preload(&self) -> Preload {
         let variables = [(VARIABLE, &self.full), (FOLDER, &self.folder)];
         let variables = variables.map(|(name, path)| format!("{name}={}", path.display()));
-        Preload { library: self.library.clone(), variables: variables.into() }
+        let variables = variables.into_iter().chain(["LC_ALL=C".to_owned()]).collect();
+        Preload { library: self.library.clone(), variables }
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     /// Writes a byte to the file that its argument names.
-    const SCRIPT: &str = r#"dd if=/dev/zero of="$0" bs=1 count=1 2>&1 || echo failed"#;
+    const SCRIPT: &str = r#"exec dd if=/dev/zero of="$0" bs=1 count=1"#;
 
     #[test]
     fn a_full_disk_takes_no_byte_until_there_is_room_and_others_do() {
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(length, 1, "{log}");
         disk.set_full(true);
         let (length, log) = written(data.join("full"));
-        assert!(length == 0 && log.contains("failed"), "{length}: {log}");
+        assert!(length == 0 && log.contains("No space left on device"), "{length}: {log}");
         let (length, log) = written(elsewhere.join("beside"));
         assert_eq!(length, 1, "{log}");
         disk.set_full(false);

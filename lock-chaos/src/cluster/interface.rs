@@ -24,7 +24,7 @@ pub(crate) trait Cluster: fmt::Debug + Send + Sync {
     /// Which member leads, as soon as one does.
     async fn leader(&self) -> Result<usize>;
 
-    /// Returns when all members serve.
+    /// Returns when all members serve. It is an error if one has ended by itself, or if a fault did nothing.
     async fn all_serve(&self) -> Result<()>;
 
     /// Makes this happen to some members.

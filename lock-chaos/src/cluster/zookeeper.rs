@@ -4,6 +4,7 @@ use std::{fs, net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
 use lock_conformance::{Links, Newcomers, Port, Proxy, ServerProcess};
+use lock_core::sync::Mutex;
 use lock_test_servers::{ServerClock, ServerDisk, ZooKeeperServer, ask};
 use tokio::time::timeout;
 
@@ -30,8 +31,16 @@ const ARGUMENTS: [&str; 6] = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 ];
 
+/// So many disks are full before it is an error that no member has noticed it. The next write notices it, and members write all the time; but
+/// there may be none for a moment.
+const FILLS: usize = 3;
+
 #[derive(Debug)]
-pub(super) struct ZooKeeper(Vec<Member>);
+pub(super) struct ZooKeeper {
+    members: Vec<Member>,
+    /// For each time that a disk was full, whether its member has noticed it.
+    noticed: Mutex<Vec<bool>>,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -56,19 +65,19 @@ impl ZooKeeper {
         for member in &members {
             member.server.launch();
         }
-        let cluster = Self(members);
+        let cluster = Self { members, noticed: Mutex::default() };
         cluster.serves(&cluster.all()).await?;
         Ok(cluster)
     }
 
     fn all(&self) -> Vec<usize> {
-        (0..self.0.len()).collect()
+        (0..self.members.len()).collect()
     }
 
     /// Returns when these members serve.
     async fn serves(&self, members: &[usize]) -> Result<()> {
         for i in members {
-            let member = &self.0[*i];
+            let member = &self.members[*i];
             let address = member.server.address();
             let serves = |limit| says(&address, limit, "Mode: ");
             if !member.server.answers(serves).await {
@@ -79,7 +88,7 @@ impl ZooKeeper {
     }
 
     async fn the_one_that_leads(&self) -> Result<usize> {
-        for (i, member) in self.0.iter().enumerate() {
+        for (i, member) in self.members.iter().enumerate() {
             if says(&member.server.address(), ANSWER, "Mode: leader").await {
                 return Ok(i);
             }
@@ -89,8 +98,8 @@ impl ZooKeeper {
 
     /// The proxies between a member and the others, in both directions.
     fn around(&self, member: usize) -> impl Iterator<Item = &Proxy> {
-        let others = self.0.iter().filter_map(move |other| other.to[member].as_ref());
-        self.0[member].to.iter().flatten().chain(others)
+        let others = self.members.iter().filter_map(move |other| other.to[member].as_ref());
+        self.members[member].to.iter().flatten().chain(others)
     }
 }
 
@@ -118,9 +127,11 @@ impl Member {
         Ok(Self { server, clock, disk, to, _ports: ports })
     }
 
-    /// Starts it again when there is room. It may have ended for want of it, and does not start over a log that it could write nothing to
-    /// (ZOOKEEPER-2332): an operator has to do the same.
-    fn start_over(&self) -> Result<()> {
+    /// Makes room, and starts it again. It may have ended for want of room, and does not start over a log that it could write nothing to
+    /// (ZOOKEEPER-2332): an operator has to do the same. Returns whether it had noticed that its disk was full.
+    fn start_over(&self) -> Result<bool> {
+        self.disk.set_full(false);
+        let noticed = self.server.process().log().contains("No space left on device");
         self.server.process().kill();
         for file in fs::read_dir(self.server.data().join("version-2"))? {
             let file = file?;
@@ -129,7 +140,7 @@ impl Member {
             }
         }
         self.server.launch();
-        Ok(())
+        Ok(noticed)
     }
 }
 
@@ -137,7 +148,7 @@ impl Member {
 impl Cluster for ZooKeeper {
     fn addresses(&self) -> Vec<SocketAddr> {
         // It listens on the loopback interface, as all test servers do.
-        let addresses = self.0.iter().map(|member| member.server.address());
+        let addresses = self.members.iter().map(|member| member.server.address());
         addresses.filter_map(|address| address.parse().ok()).collect()
     }
 
@@ -150,12 +161,18 @@ impl Cluster for ZooKeeper {
     }
 
     async fn all_serve(&self) -> Result<()> {
-        self.serves(&self.all()).await
+        self.serves(&self.all()).await?;
+        let noticed = self.noticed.lock();
+        if noticed.len() < FILLS || noticed.contains(&true) {
+            Ok(())
+        } else {
+            Err("no member has noticed that its disk was full".into())
+        }
     }
 
     async fn inflict(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
         for member in members {
-            let Member { server, clock, disk, .. } = &self.0[*member];
+            let Member { server, clock, disk, .. } = &self.members[*member];
             let process = server.process();
             match fault {
                 ServerFault::Kill => process.kill(),
@@ -171,7 +188,7 @@ impl Cluster for ZooKeeper {
 
     async fn undo(&self, fault: ServerFault, members: &[usize]) -> Result<()> {
         for member in members {
-            let Member { server, disk, .. } = &self.0[*member];
+            let server = &self.members[*member].server;
             match fault {
                 ServerFault::Kill => server.launch(),
                 ServerFault::Pause => server.process().running(ServerProcess::resume),
@@ -181,8 +198,8 @@ impl Cluster for ZooKeeper {
                     proxy.reset(Links::All);
                 }),
                 ServerFault::Fill => {
-                    disk.set_full(false);
-                    self.0[*member].start_over()?;
+                    let noticed = self.members[*member].start_over()?;
+                    self.noticed.lock().push(noticed);
                 }
                 ServerFault::SetClock(_) => {}
                 ServerFault::Depose => return Err(not_here(fault)),

@@ -21,8 +21,10 @@ pub(crate) enum ServerFault {
     Isolate,
     /// Another member is told to lead.
     Depose,
-    /// They have no room for more.
+    /// They have no room for more, by a limit of their own.
     Fill,
+    /// Their disk is full.
+    FillDisk,
     /// Their wall clock is set forward by so many seconds, or back. It stays so: to set it right again would be another fault.
     SetClock(i64),
 }
@@ -77,6 +79,7 @@ impl Fault {
             Self::Server(ServerFault::Isolate, _) => "isolate",
             Self::Server(ServerFault::Depose, _) => "depose",
             Self::Server(ServerFault::Fill, _) => "fill",
+            Self::Server(ServerFault::FillDisk, _) => "fill disk",
             Self::Server(ServerFault::SetClock(by), _) if by < 0 => "clock back",
             Self::Server(ServerFault::SetClock(_), _) => "clock forward",
             Self::Cut(_, Cut::Both) => "cut both ways",

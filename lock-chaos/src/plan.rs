@@ -49,12 +49,13 @@ impl Plan {
 
 /// Each fault that the servers and networks of a store can have. Its target is drawn each time, unless the target is the leader or all.
 fn server_faults(store: StoreKind) -> Vec<Fault> {
-    use ServerFault::{Depose, Fill, Isolate, Kill, Pause, SetClock};
+    use ServerFault::{Depose, Fill, FillDisk, Isolate, Kill, Pause, SetClock};
     let (leader, member) = (Target::Leader, Target::Member(0));
     let (forward, back) = (SetClock(1), SetClock(-1));
-    let of_servers = match store {
+    let of_servers: Vec<_> = match store {
         StoreKind::Redis => {
-            vec![(Kill, leader), (Pause, leader), (Fill, leader), (forward, leader), (back, leader)]
+            let faults = [Kill, Pause, Fill, FillDisk, forward, back];
+            faults.map(|fault| (fault, leader)).into()
         }
         StoreKind::Etcd | StoreKind::Zookeeper => {
             let mut faults = vec![(Kill, Target::All)];
@@ -65,11 +66,11 @@ fn server_faults(store: StoreKind) -> Vec<Fault> {
             faults.extend(if store == StoreKind::Etcd {
                 vec![(Depose, leader), (Fill, leader)]
             } else {
-                vec![(Fill, leader), (Fill, member), (forward, member), (back, member)]
+                vec![(FillDisk, leader), (FillDisk, member), (forward, member), (back, member)]
             });
             faults
         }
-        StoreKind::Sqlite => vec![(Pause, leader), (Fill, leader), (forward, leader), (back, leader)],
+        StoreKind::Sqlite => [Pause, FillDisk, forward, back].map(|fault| (fault, leader)).into(),
     };
     let cuts: &[Cut] = if store.members() == 0 { &[] } else { &CUTS };
     let cuts = cuts.iter().map(|cut| Fault::Cut(Side::Client(0), *cut));
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn in_ten_minutes_everything_goes_wrong_that_can() {
         use StoreKind::{Etcd, Redis, Sqlite, Zookeeper};
-        for (store, kinds) in [(Redis, 11), (Etcd, 12), (Zookeeper, 13), (Sqlite, 6)] {
+        for (store, kinds) in [(Redis, 12), (Etcd, 12), (Zookeeper, 13), (Sqlite, 6)] {
             let plan = plan(1, store);
             let steps = plan.servers.iter().chain(&plan.clients);
             let found: BTreeSet<_> = steps.map(|step| step.fault.kind()).collect();

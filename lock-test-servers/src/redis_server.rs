@@ -10,7 +10,7 @@ use std::{
 
 use lock_conformance::{Port, ServerProgram, TestServer};
 
-use crate::{Preload, ServerClock, redis};
+use crate::{Preload, ServerClock, ServerDisk, redis};
 
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
 const IMAGE_VARIABLE: &str = "LOCK_TEST_REDIS_IMAGE";
@@ -75,6 +75,11 @@ impl RedisServer {
     /// Gives it this wall clock, whenever it is started.
     pub fn with_clock(&mut self, clock: &ServerClock) {
         self.preloads.push(clock.preload());
+    }
+
+    /// Puts its data on this disk, whenever it is started.
+    pub fn with_disk(&mut self, disk: &ServerDisk) {
+        self.preloads.push(disk.preload());
     }
 
     /// Starts it, without waiting until it serves. If it still runs, it is killed first.

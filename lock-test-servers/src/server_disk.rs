@@ -20,7 +20,7 @@ const VARIABLE: &str = "DISTLOCK_SERVER_DISK";
 const FOLDER: &str = "DISTLOCK_SERVER_DISK_FOLDER";
 
 /// A disk that is filled and freed while programs run on it. Clones are the same disk. For programs that write by the C library of Linux, as
-/// Java and SQLite do. It refuses each write as a whole, also where a disk would have room for a part, or for what replaces other bytes.
+/// Java, Redis and SQLite do. It refuses each write as a whole, also where a disk would have room for a part, or for what replaces other bytes.
 #[derive(Clone, Debug)]
 pub struct ServerDisk {
     library: PathBuf,

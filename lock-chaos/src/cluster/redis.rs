@@ -1,10 +1,10 @@
 //! [`Redis`]: one server.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use async_trait::async_trait;
 use lock_conformance::ServerProcess;
-use lock_test_servers::{RedisServer, ServerClock, ask};
+use lock_test_servers::{RedisServer, ServerClock, ServerDisk, ask};
 
 use super::{
     insist::insist,
@@ -13,7 +13,10 @@ use super::{
 use crate::{error::Result, fault::ServerFault};
 
 /// What was written outlives a kill of the process, and the operating system is not killed.
-const ARGUMENTS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+const ARGUMENTS: [&str; 6] = ["--appendonly", "yes", "--appendfsync", "no", "--dir", DATA];
+
+/// The part of its directory that is on the disk which can be full.
+const DATA: &str = "data";
 
 /// By how many seconds the clock is set to see that the server runs by it.
 const HOUR: i64 = 3600;
@@ -22,6 +25,7 @@ const HOUR: i64 = 3600;
 pub(super) struct Redis {
     server: RedisServer,
     clock: ServerClock,
+    disk: ServerDisk,
 }
 
 impl Redis {
@@ -30,11 +34,15 @@ impl Redis {
     pub(super) async fn start() -> Result<Self> {
         let redis = loop {
             let mut server = RedisServer::new(&ARGUMENTS);
-            let clock = ServerClock::new(server.process().directory());
+            let folder = server.process().directory();
+            let data = folder.join(DATA);
+            fs::create_dir(&data)?;
+            let (clock, disk) = (ServerClock::new(folder), ServerDisk::new(folder, &data));
             server.with_clock(&clock);
+            server.with_disk(&disk);
             server.launch();
             if server.answers().await {
-                break Self { server, clock };
+                break Self { server, clock, disk };
             }
         };
         let before = redis.seconds().await?;
@@ -62,6 +70,12 @@ impl Redis {
         let (address, request) = (self.address(), format!("CONFIG SET maxmemory {bytes}\r\nQUIT\r\n"));
         let said = ask(&address.to_string(), &request).await?;
         if said.starts_with("+OK") { Ok(()) } else { Err(said.into()) }
+    }
+
+    /// Returns when all that it has answered is in its log: what it could not write it writes when there is room.
+    async fn has_written(&self) -> Result<()> {
+        let said = ask(&self.address().to_string(), "INFO persistence\r\nQUIT\r\n").await?;
+        if said.contains("aof_last_write_status:ok") { Ok(()) } else { Err(said.into()) }
     }
 
     fn address(&self) -> SocketAddr {
@@ -93,6 +107,7 @@ impl Cluster for Redis {
             ServerFault::Kill => self.server.process().kill(),
             ServerFault::Pause => self.server.process().running(ServerProcess::pause),
             ServerFault::Fill => insist("to fill the server", || self.limit_memory(1)).await?,
+            ServerFault::FillDisk => self.disk.set_full(true),
             ServerFault::SetClock(by) => self.clock.advance(by),
             ServerFault::Isolate | ServerFault::Depose => return Err(not_here(fault)),
         }
@@ -104,6 +119,10 @@ impl Cluster for Redis {
             ServerFault::Kill => self.server.restart().await,
             ServerFault::Pause => self.server.process().running(ServerProcess::resume),
             ServerFault::Fill => insist("to make room", || self.limit_memory(0)).await?,
+            ServerFault::FillDisk => {
+                self.disk.set_full(false);
+                insist("to write what was answered", || self.has_written()).await?;
+            }
             ServerFault::SetClock(_) => {}
             ServerFault::Isolate | ServerFault::Depose => return Err(not_here(fault)),
         }

@@ -79,9 +79,11 @@ impl Cluster for Sqlite {
     async fn inflict(&self, fault: ServerFault, _members: &[usize]) -> Result<()> {
         match fault {
             ServerFault::Pause => insist("to write without an end", || async { self.begin() }).await?,
-            ServerFault::Fill => self.disk.set_full(true),
+            ServerFault::FillDisk => self.disk.set_full(true),
             ServerFault::SetClock(by) => self.clock.advance(by),
-            ServerFault::Kill | ServerFault::Isolate | ServerFault::Depose => return Err(not_here(fault)),
+            ServerFault::Kill | ServerFault::Isolate | ServerFault::Depose | ServerFault::Fill => {
+                return Err(not_here(fault));
+            }
         }
         Ok(())
     }
@@ -90,9 +92,11 @@ impl Cluster for Sqlite {
         match fault {
             // What it wrote is undone.
             ServerFault::Pause => drop(self.writer.lock().take()),
-            ServerFault::Fill => self.disk.set_full(false),
+            ServerFault::FillDisk => self.disk.set_full(false),
             ServerFault::SetClock(_) => {}
-            ServerFault::Kill | ServerFault::Isolate | ServerFault::Depose => return Err(not_here(fault)),
+            ServerFault::Kill | ServerFault::Isolate | ServerFault::Depose | ServerFault::Fill => {
+                return Err(not_here(fault));
+            }
         }
         Ok(())
     }

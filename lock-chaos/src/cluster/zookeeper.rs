@@ -178,9 +178,9 @@ impl Cluster for ZooKeeper {
                 ServerFault::Kill => process.kill(),
                 ServerFault::Pause => process.running(ServerProcess::pause),
                 ServerFault::Isolate => self.around(*member).for_each(|proxy| proxy.silence(Links::All)),
-                ServerFault::Fill => disk.set_full(true),
+                ServerFault::FillDisk => disk.set_full(true),
                 ServerFault::SetClock(by) => clock.advance(by),
-                ServerFault::Depose => return Err(not_here(fault)),
+                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
             }
         }
         Ok(())
@@ -197,12 +197,12 @@ impl Cluster for ZooKeeper {
                     proxy.newcomers(Newcomers::Await);
                     proxy.reset(Links::All);
                 }),
-                ServerFault::Fill => {
+                ServerFault::FillDisk => {
                     let noticed = self.members[*member].start_over()?;
                     self.noticed.lock().push(noticed);
                 }
                 ServerFault::SetClock(_) => {}
-                ServerFault::Depose => return Err(not_here(fault)),
+                ServerFault::Depose | ServerFault::Fill => return Err(not_here(fault)),
             }
         }
         self.serves(members).await

@@ -1,7 +1,6 @@
 //! [`Crew`]: the clients, each in a process of its own.
 
 use std::{
-    env,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -18,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// There is one client in each seat. One that is killed is followed by another one, with another number.
 #[derive(Debug)]
 pub(crate) struct Crew {
+    program: ServerProgram,
     /// How the client in each seat reaches the store.
     urls: Vec<String>,
     seed: u64,
@@ -41,30 +41,36 @@ struct Client {
 
 impl Crew {
     /// Starts a client in each seat.
-    pub(crate) fn start(urls: Vec<String>, seed: u64, folder: PathBuf) -> Result<Self> {
-        let crew = Self { urls, seed, folder, state: Mutex::default() };
+    pub(crate) fn start(program: ServerProgram, urls: Vec<String>, seed: u64, folder: PathBuf) -> Self {
+        let crew = Self { program, urls, seed, folder, state: Mutex::default() };
         for url in &crew.urls {
-            let client = crew.launch(url)?;
+            let client = crew.launch(url);
             crew.state.lock().seats.push(Some(client));
         }
-        Ok(crew)
+        crew
     }
 
-    pub(crate) fn inflict(&self, fault: ClientFault, seat: usize) {
+    /// # Errors
+    /// If the client has ended by itself: then nobody knows what it did last.
+    pub(crate) fn inflict(&self, fault: ClientFault, seat: usize) -> Result<()> {
         let mut state = self.state.lock();
-        match (fault, &state.seats[seat]) {
-            (ClientFault::Pause, Some(client)) => client.process.pause(),
-            (ClientFault::Kill, Some(client)) => {
+        let Some(client) = &state.seats[seat] else { return Ok(()) };
+        let number = client.number;
+        if !client.process.is_alive() {
+            return Err(format!("client {number} has ended without being told to").into());
+        }
+        match fault {
+            ClientFault::Pause => client.process.pause(),
+            ClientFault::Kill => {
                 // It lives for a moment longer. What it writes until then counts.
-                let (number, at) = (client.number, SystemClock.now());
-                state.killed[number] = Some(at);
+                state.killed[number] = Some(SystemClock.now());
                 state.seats[seat] = None;
             }
-            (_, None) => {}
         }
+        Ok(())
     }
 
-    pub(crate) fn undo(&self, fault: ClientFault, seat: usize) -> Result<()> {
+    pub(crate) fn undo(&self, fault: ClientFault, seat: usize) {
         match fault {
             ClientFault::Pause => {
                 if let Some(client) = &self.state.lock().seats[seat] {
@@ -72,24 +78,22 @@ impl Crew {
                 }
             }
             ClientFault::Kill => {
-                let client = self.launch(&self.urls[seat])?;
+                let client = self.launch(&self.urls[seat]);
                 self.state.lock().seats[seat] = Some(client);
             }
         }
-        Ok(())
     }
 
-    fn launch(&self, url: &str) -> Result<Client> {
+    fn launch(&self, url: &str) -> Client {
         let number = {
             let mut state = self.state.lock();
             state.killed.push(None);
             state.killed.len() - 1
         };
-        let program = ServerProgram::local([env::current_exe()?.display().to_string()]);
         let (its_number, seed) = (number.to_string(), self.seed.to_string());
         let arguments = ["client", "--url", url, "--number", &its_number, "--seed", &seed].map(str::to_owned);
-        let process = ServerProcess::start(&program, &arguments, &self.log(number));
-        Ok(Client { number, process })
+        let process = ServerProcess::start(&self.program, &arguments, &self.log(number));
+        Client { number, process }
     }
 
     /// Tells all clients to end, and returns when they have: the numbers of those that did not, which are killed.

@@ -21,8 +21,12 @@ pub(crate) enum ServerFault {
     Isolate,
     /// Another member is told to lead.
     Depose,
-    /// They have no room for more.
+    /// They have no room for more, by a limit of their own.
     Fill,
+    /// Their disk is full.
+    FillDisk,
+    /// Their wall clock is set forward by so many seconds, or back. It stays so: to set it right again would be another fault.
+    SetClock(i64),
 }
 
 /// Which servers.
@@ -75,6 +79,9 @@ impl Fault {
             Self::Server(ServerFault::Isolate, _) => "isolate",
             Self::Server(ServerFault::Depose, _) => "depose",
             Self::Server(ServerFault::Fill, _) => "fill",
+            Self::Server(ServerFault::FillDisk, _) => "fill disk",
+            Self::Server(ServerFault::SetClock(by), _) if by < 0 => "clock back",
+            Self::Server(ServerFault::SetClock(_), _) => "clock forward",
             Self::Cut(_, Cut::Both) => "cut both ways",
             Self::Cut(_, Cut::Requests) => "cut requests",
             Self::Cut(_, Cut::Replies) => "cut replies",
@@ -85,10 +92,14 @@ impl Fault {
     }
 }
 
-/// As a timeline shows it: `cut replies, seat 2`.
+/// As a timeline shows it: `cut replies, seat 2`, or `clock back by 3 s, leader`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, ", self.kind())?;
+        f.write_str(self.kind())?;
+        if let Self::Server(ServerFault::SetClock(by), _) = self {
+            write!(f, " by {} s", by.unsigned_abs())?;
+        }
+        f.write_str(", ")?;
         match self {
             Self::Server(_, Target::Leader) => f.write_str("leader"),
             Self::Server(_, Target::All) => f.write_str("all members"),

@@ -1,18 +1,15 @@
 //! [`histories`]: what all clients wrote down, as histories that the checkers of the engine read: one for each name.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use lock_core::{BootTime, Claim, LostReason};
 use lock_engine_tests::history::{AcquireMode, Event, EventKind, GiveBack, History, Op};
 
-use crate::record::{Line, What, time};
-
-/// How late a task may write down what it saw, because it got no core. What is written down within that time after a deadline counts as
-/// done at the deadline: whether two held a lock at once is judged by deadlines alone.
-const LATE: Duration = Duration::from_millis(250);
+use crate::{
+    excuse::Excuses,
+    held::{Held, op},
+    record::{Line, What, time},
+};
 
 /// What one client wrote down, and when it was killed.
 #[derive(Clone, Debug)]
@@ -30,13 +27,14 @@ pub(crate) struct Frame {
     pub(crate) sessions: bool,
 }
 
-/// The history of each name. Names have nothing to do with each other, and the checkers compare all with all.
-pub(crate) fn histories(logs: &[ClientLog], frame: Frame) -> BTreeMap<String, History> {
+/// The history of each name. Names have nothing to do with each other, and the checkers compare all with all. What the store may have ended
+/// before its deadline is taken away then, as if by an operator.
+pub(crate) fn histories(logs: &[ClientLog], frame: Frame, excuses: &Excuses) -> BTreeMap<String, History> {
     let mut names: BTreeMap<String, Vec<Draft>> = BTreeMap::new();
     let mut of_all = vec![Draft { at: frame.calm, what: Drafted::Other(EventKind::Calm) }];
     for log in logs {
         of_all.extend(stalls(log));
-        for (name, draft) in acquisitions(log) {
+        for (name, draft) in acquisitions(log, excuses) {
             names.entry(name).or_default().push(draft);
         }
     }
@@ -80,92 +78,27 @@ fn stalls(log: &ClientLog) -> impl Iterator<Item = Draft> {
 }
 
 /// What the client did with each name, and that it was killed.
-fn acquisitions(log: &ClientLog) -> Vec<(String, Draft)> {
+fn acquisitions(log: &ClientLog, excuses: &Excuses) -> Vec<(String, Draft)> {
     let (mut drafts, mut held) = (Vec::new(), Held::default());
     for line in &log.lines {
         let Some(op) = op(&line.what) else { continue };
-        if let Some((name, at, what)) = held.note(op, line) {
-            drafts.push((name, Draft { at, what: Drafted::Of((log.client, op), what) }));
+        if let Some((name, at)) = held.note(op, line) {
+            drafts.push((name, Draft { at, what: Drafted::Of((log.client, op), line.what.clone()) }));
         }
+    }
+    for (name, at, (entry, token)) in held.ended_early(excuses) {
+        let Ok(entry) = entry.parse() else { continue };
+        drafts.push((name, Draft { at, what: Drafted::Other(EventKind::Evicted { entry, token }) }));
     }
     if let Some(killed) = log.killed {
         // What it has written was before that.
         let at = log.lines.iter().map(|line| time(line.at)).fold(killed, BootTime::max);
-        for (name, holds) in held.at_the_end(log.client) {
+        for (name, holds) in held.at_the_end() {
+            let holds = holds.into_iter().map(|(op, until)| ((log.client, op), until)).collect();
             drafts.push((name, Draft { at, what: Drafted::Crashed(log.client, holds) }));
         }
     }
     drafts
-}
-
-/// What a client holds.
-#[derive(Debug, Default)]
-struct Held {
-    names: BTreeMap<u64, String>,
-    until: BTreeMap<u64, BootTime>,
-    /// Grants that were over before they could be written down: nobody has worked under them.
-    void: BTreeSet<u64>,
-}
-
-impl Held {
-    /// The name that a line is about, when it happened, and what.
-    fn note(&mut self, op: u64, line: &Line) -> Option<(String, BootTime, What)> {
-        let mut at = time(line.at);
-        let mut what = line.what.clone();
-        match &line.what {
-            What::Asked { name, .. } => {
-                self.names.insert(op, name.clone());
-            }
-            What::Granted { until, .. } if time(*until) <= at => {
-                self.void.insert(op);
-                what = What::Failed { op, error: "it was over when it was granted".to_owned() };
-            }
-            What::Granted { until, .. } => {
-                self.until.insert(op, time(*until));
-            }
-            _ if self.void.contains(&op) => return None,
-            What::Renewed { until, .. } => {
-                self.until.insert(op, time(*until));
-                return None;
-            }
-            What::Lost { until, .. } | What::Returned { until, .. } => {
-                self.until.remove(&op);
-                let until = time(*until);
-                if at <= until + LATE {
-                    at = at.min(until);
-                }
-            }
-            _ => {}
-        }
-        Some((self.names.get(&op)?.clone(), at, what))
-    }
-
-    /// For each name that was asked for, what of it was held to the last, and until when that was good.
-    fn at_the_end(&self, client: usize) -> BTreeMap<String, Vec<(Key, BootTime)>> {
-        let mut names: BTreeMap<String, Vec<_>> =
-            self.names.values().map(|name| (name.clone(), Vec::new())).collect();
-        for (op, until) in &self.until {
-            if let Some(holds) = self.names.get(op).and_then(|name| names.get_mut(name)) {
-                holds.push(((client, *op), *until));
-            }
-        }
-        names
-    }
-}
-
-fn op(what: &What) -> Option<u64> {
-    match what {
-        What::Asked { op, .. }
-        | What::Granted { op, .. }
-        | What::Refused { op }
-        | What::TimedOut { op }
-        | What::Failed { op, .. }
-        | What::Renewed { op, .. }
-        | What::Lost { op, .. }
-        | What::Returned { op, .. }
-        | What::Released { op, .. } => Some(*op),
-        What::Connected | What::Stalled { .. } | What::Closed { .. } => None,
-    }
 }
 
 /// Puts the events of a name in order, and numbers its acquisitions.
@@ -180,7 +113,7 @@ fn build(mut drafts: Vec<Draft>, frame: Frame) -> History {
         events,
         faultless: false,
         sessions: frame.sessions,
-        // The longest fault, and what a lease is prolonged by when another server begins to lead.
+        // The longest fault, and what a lease is prolonged by when another server begins to lead, or a clock is set back.
         late: Duration::from_secs(20),
         swift: Duration::from_secs(2),
     }

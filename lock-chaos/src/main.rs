@@ -7,7 +7,7 @@
 //! | who breaks and heals it | `nemesis` |
 //! | a client, in a process of its own | `client`, `worker`, `attempt`, `stall_watch` |
 //! | what clients write down | `record`, `recorder`, `log_file` |
-//! | what that says | `history`, `checker`, `timeline`, `verdict` |
+//! | what that says | `history`, `held`, `excuse`, `checker`, `starvation`, `timeline`, `verdict` |
 //!
 //! `README.md` says what each fault is, and what is left out.
 
@@ -18,7 +18,9 @@ mod client;
 mod cluster;
 mod crew;
 mod error;
+mod excuse;
 mod fault;
+mod held;
 mod history;
 mod log_file;
 mod nemesis;
@@ -28,6 +30,7 @@ mod record;
 mod recorder;
 mod rig;
 mod stall_watch;
+mod starvation;
 mod store_kind;
 mod timeline;
 mod verdict;

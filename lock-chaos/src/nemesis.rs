@@ -9,7 +9,8 @@ use crate::{
     cluster::Cluster,
     crew::Crew,
     error::Result,
-    fault::{Fault, Target},
+    excuse::Deed,
+    fault::{Fault, ServerFault, Target},
     network::Network,
     plan::{Plan, Step},
 };
@@ -28,6 +29,8 @@ pub(crate) struct Nemesis<'a> {
 pub(crate) struct Notes {
     /// When each fault began and ended.
     pub(crate) faults: Vec<(BootTime, String)>,
+    /// What a store may break a promise for, in the order in which it ended.
+    pub(crate) deeds: Vec<Deed>,
     /// How many there were of each kind. One counts when it is over.
     pub(crate) counts: BTreeMap<&'static str, usize>,
 }
@@ -65,17 +68,26 @@ impl<'a> Nemesis<'a> {
     async fn bring_about(&self, step: &Step) -> Result<()> {
         let fault = step.fault;
         let members = self.members(fault).await?;
+        let pauses = matches!(fault, Fault::Server(ServerFault::Pause, _));
+        let pauses_leader = pauses && members.contains(&self.cluster.leader().await?);
         self.note(format!("{fault} {members:?}"));
+        let from = SystemClock.now();
         match fault {
             Fault::Server(fault, _) => self.cluster.inflict(fault, &members).await?,
             Fault::Cut(side, cut) => self.network.cut(side, cut),
-            Fault::Client(fault, seat) => self.crew.inflict(fault, seat),
+            Fault::Client(fault, seat) => self.crew.inflict(fault, seat)?,
+        }
+        if let Fault::Server(ServerFault::SetClock(by), _) = fault {
+            self.record(Deed::SetClock { from, until: SystemClock.now(), by });
         }
         sleep(step.lasts).await;
+        if pauses_leader {
+            self.record(Deed::PausedLeader { from, until: SystemClock.now() });
+        }
         match fault {
             Fault::Server(fault, _) => self.cluster.undo(fault, &members).await?,
             Fault::Cut(side, _) => self.network.heal(side),
-            Fault::Client(fault, seat) => self.crew.undo(fault, seat)?,
+            Fault::Client(fault, seat) => self.crew.undo(fault, seat),
         }
         self.note(format!("over: {fault} {members:?}"));
         *self.notes.lock().counts.entry(fault.kind()).or_default() += 1;
@@ -90,6 +102,10 @@ impl<'a> Nemesis<'a> {
             Fault::Server(_, Target::All) => (0..self.cluster.addresses().len()).collect(),
             Fault::Cut(..) | Fault::Client(..) => Vec::new(),
         })
+    }
+
+    fn record(&self, deed: Deed) {
+        self.notes.lock().deeds.push(deed);
     }
 
     fn note(&self, text: String) {

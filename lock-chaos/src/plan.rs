@@ -29,6 +29,12 @@ const SHORTEST: Duration = Duration::from_millis(300);
 const LONGEST: Duration = Duration::from_secs(9);
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// By how many seconds a clock is set at the most. Redis counts leases on it: set forward by that much, it ends all of them, and set back by
+/// that much twice in a row, it prolongs them by less than the checkers allow for.
+const FORWARD_ON_REDIS: u32 = 8;
+const BACK_ON_REDIS: u32 = 4;
+const ELSEWHERE: u32 = 3600;
+
 const CUTS: [Cut; 4] = [Cut::Both, Cut::Requests, Cut::Replies, Cut::Refuse];
 
 impl Plan {
@@ -43,21 +49,28 @@ impl Plan {
 
 /// Each fault that the servers and networks of a store can have. Its target is drawn each time, unless the target is the leader or all.
 fn server_faults(store: StoreKind) -> Vec<Fault> {
-    use ServerFault::{Depose, Fill, Isolate, Kill, Pause};
+    use ServerFault::{Depose, Fill, FillDisk, Isolate, Kill, Pause, SetClock};
     let (leader, member) = (Target::Leader, Target::Member(0));
-    let of_servers = match store {
-        StoreKind::Redis => vec![(Kill, leader), (Pause, leader), (Fill, leader)],
+    let (forward, back) = (SetClock(1), SetClock(-1));
+    let of_servers: Vec<_> = match store {
+        StoreKind::Redis => {
+            let faults = [Kill, Pause, Fill, FillDisk, forward, back];
+            faults.map(|fault| (fault, leader)).into()
+        }
         StoreKind::Etcd | StoreKind::Zookeeper => {
             let mut faults = vec![(Kill, Target::All)];
             for target in [leader, member] {
                 faults.extend([(Kill, target), (Pause, target), (Isolate, target)]);
             }
-            if store == StoreKind::Etcd {
-                faults.extend([(Depose, leader), (Fill, leader)]);
-            }
+            // The program of etcd asks only the kernel for the time, so its clock cannot be set without that of the machine.
+            faults.extend(if store == StoreKind::Etcd {
+                vec![(Depose, leader), (Fill, leader)]
+            } else {
+                vec![(FillDisk, leader), (FillDisk, member), (forward, member), (back, member)]
+            });
             faults
         }
-        StoreKind::Sqlite => vec![(Pause, leader)],
+        StoreKind::Sqlite => [Pause, FillDisk, forward, back].map(|fault| (fault, leader)).into(),
     };
     let cuts: &[Cut] = if store.members() == 0 { &[] } else { &CUTS };
     let cuts = cuts.iter().map(|cut| Fault::Cut(Side::Client(0), *cut));
@@ -92,15 +105,32 @@ impl Draw {
     /// The same fault, with a target that is drawn.
     fn befalls(&self, fault: Fault) -> Fault {
         match fault {
-            Fault::Server(fault, Target::Member(_)) => {
-                Fault::Server(fault, Target::Member(self.below(self.store.members())))
+            Fault::Server(ServerFault::SetClock(by), target) => {
+                let seconds = i64::from(1 + self.entropy.below(self.furthest(by).into()) as u32);
+                Fault::Server(ServerFault::SetClock(by.signum() * seconds), self.aims_at(target))
             }
+            Fault::Server(fault, target) => Fault::Server(fault, self.aims_at(target)),
             Fault::Cut(_, cut) if self.entropy.chance(500) => {
                 Fault::Cut(Side::Member(self.below(self.store.members())), cut)
             }
             Fault::Cut(_, cut) => Fault::Cut(Side::Client(self.below(self.seats)), cut),
             Fault::Client(fault, _) => Fault::Client(fault, self.below(self.seats)),
-            Fault::Server(_, Target::Leader | Target::All) => fault,
+        }
+    }
+
+    fn aims_at(&self, target: Target) -> Target {
+        match target {
+            Target::Member(_) => Target::Member(self.below(self.store.members())),
+            Target::Leader | Target::All => target,
+        }
+    }
+
+    /// By how many seconds a clock is set at the most, in the direction of `by`.
+    fn furthest(&self, by: i64) -> u32 {
+        match self.store {
+            StoreKind::Redis if by < 0 => BACK_ON_REDIS,
+            StoreKind::Redis => FORWARD_ON_REDIS,
+            StoreKind::Etcd | StoreKind::Zookeeper | StoreKind::Sqlite => ELSEWHERE,
         }
     }
 
@@ -133,14 +163,33 @@ mod tests {
 
     #[test]
     fn in_ten_minutes_everything_goes_wrong_that_can() {
-        for (store, kinds) in
-            [(StoreKind::Redis, 9), (StoreKind::Etcd, 12), (StoreKind::Zookeeper, 10), (StoreKind::Sqlite, 3)]
-        {
+        use StoreKind::{Etcd, Redis, Sqlite, Zookeeper};
+        for (store, kinds) in [(Redis, 12), (Etcd, 12), (Zookeeper, 13), (Sqlite, 6)] {
             let plan = plan(1, store);
             let steps = plan.servers.iter().chain(&plan.clients);
             let found: BTreeSet<_> = steps.map(|step| step.fault.kind()).collect();
             assert_eq!(found.len(), kinds, "{store:?}: {found:?}");
         }
+    }
+
+    #[test]
+    fn clocks_are_set_both_ways_and_on_redis_by_seconds_only() {
+        let settings = |store| {
+            let steps = (0..20).flat_map(move |seed| plan(seed, store).servers);
+            let by = |step: Step| match step.fault {
+                Fault::Server(ServerFault::SetClock(by), _) => Some(by),
+                _ => None,
+            };
+            steps.filter_map(by).collect::<BTreeSet<i64>>()
+        };
+        let redis = settings(StoreKind::Redis);
+        assert_eq!((redis.first(), redis.last()), (Some(&-4), Some(&8)));
+        assert!(!redis.contains(&0), "{redis:?}");
+        for store in [StoreKind::Zookeeper, StoreKind::Sqlite] {
+            let settings = settings(store);
+            assert!(settings.first() < Some(&-60) && settings.last() > Some(&60), "{store:?}: {settings:?}");
+        }
+        assert!(settings(StoreKind::Etcd).is_empty(), "its clock is that of the machine");
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::time::Duration;
 use lock_core::{BootTime, FencingToken, Kind};
 use serde::{Deserialize, Serialize};
 
+/// A deadline that moved by less has only been read at another moment.
+pub(crate) const MOVED: Duration = Duration::from_millis(50);
+
 /// One event, as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// When, in nanoseconds on a clock that all processes of the machine share, and that goes on while they stand still.
     pub(crate) at: u64,
-    /// The same in milliseconds since 1970, for people.
+    /// The same in milliseconds since 1970, for people: what the wall clock of the client showed, which may have been set.
     pub(crate) wall: u64,
     pub(crate) client: usize,
     pub(crate) what: What,

@@ -12,6 +12,8 @@ const GRANTS: u64 = 20;
 pub(crate) struct Verdict {
     pub(crate) grants: u64,
     pub(crate) losses: u64,
+    /// How many grants may have ended before their deadlines, by what was done to the store, or were over when they were noted.
+    pub(crate) excused: u64,
     /// How often each kind of fault was carried out.
     pub(crate) faults: BTreeMap<&'static str, usize>,
     pub(crate) findings: Vec<String>,
@@ -33,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// The last cells of a row of the table: grants, losses, faults by kind, and the result.
+/// The last cells of a row of the table: grants, losses, faults by kind with the grants that they excuse, and the result.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
@@ -42,7 +44,11 @@ impl fmt::Display for Verdict {
             1 => "**1 finding**".to_owned(),
             more => format!("**{more} findings**"),
         };
-        write!(f, "{} | {} | {} | {result}", self.grants, self.losses, faults.join(", "))
+        let excused = match self.excused {
+            0 => String::new(),
+            some => format!("; excused {some}"),
+        };
+        write!(f, "{} | {} | {}{excused} | {result}", self.grants, self.losses, faults.join(", "))
     }
 }
 
@@ -51,7 +57,8 @@ mod tests {
     use super::*;
 
     fn verdict(grants: u64, faults: &[(&'static str, usize)]) -> Verdict {
-        Verdict { grants, losses: 3, faults: faults.iter().copied().collect(), findings: Vec::new() }
+        let faults = faults.iter().copied().collect();
+        Verdict { grants, losses: 3, excused: 0, faults, findings: Vec::new() }
     }
 
     #[test]
@@ -66,6 +73,7 @@ mod tests {
         let mut verdict = verdict(200, &[("pause", 2), ("kill", 1)]);
         assert_eq!(verdict.to_string(), "200 | 3 | kill 1, pause 2 | no finding");
         verdict.findings.push("two held it".to_owned());
-        assert_eq!(verdict.to_string(), "200 | 3 | kill 1, pause 2 | **1 finding**");
+        verdict.excused = 4;
+        assert_eq!(verdict.to_string(), "200 | 3 | kill 1, pause 2; excused 4 | **1 finding**");
     }
 }

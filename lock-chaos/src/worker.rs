@@ -13,15 +13,12 @@ use tokio::{
 
 use crate::{
     attempt::Attempt,
-    record::{What, nanos},
+    record::{MOVED, What, nanos},
     recorder::Recorder,
 };
 
 /// How often the deadline of a guard is read.
 const SAMPLE: Duration = Duration::from_millis(20);
-
-/// A deadline that moved by less has only been read at another moment.
-const MOVED: Duration = Duration::from_millis(50);
 
 /// A store that refuses immediately is not asked again immediately.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@
 //! | where the programs of this machine are, and their command lines | [`etcd`], [`redis`], [`zookeeper`] |
 //! | servers that a test owns, with the feature `processes` | `EtcdServer`, `RedisServer`, `ZooKeeperServer` |
 //! | a proxy in front of one, with the same feature | `proxy` |
-//! | a wall clock of their own that a test sets, with the same feature | `ServerClock` |
+//! | a wall clock that a test sets, and a disk that it fills, with the same feature | `ServerClock`, `ServerDisk`, `Preload` |
 //! | our own programs in Java, with the same feature | `java` |
 //! | starting a server in code that is not async | [`block_on()`] |
 //! | asking a server about itself | [`ask()`], [`http_get`] |
@@ -29,12 +29,16 @@ mod etcd_server;
 #[cfg(feature = "processes")]
 pub mod java;
 #[cfg(feature = "processes")]
+mod preload;
+#[cfg(feature = "processes")]
 mod proxy;
 pub mod redis;
 #[cfg(feature = "processes")]
 mod redis_server;
 #[cfg(feature = "processes")]
 mod server_clock;
+#[cfg(feature = "processes")]
+mod server_disk;
 mod setup;
 mod variable;
 pub mod zookeeper;
@@ -47,6 +51,6 @@ pub use self::{
 };
 #[cfg(feature = "processes")]
 pub use self::{
-    etcd_server::EtcdServer, proxy::proxy, redis_server::RedisServer, server_clock::ServerClock,
-    zookeeper_server::ZooKeeperServer,
+    etcd_server::EtcdServer, preload::Preload, proxy::proxy, redis_server::RedisServer,
+    server_clock::ServerClock, server_disk::ServerDisk, zookeeper_server::ZooKeeperServer,
 };

@@ -10,7 +10,7 @@ use std::{
 
 use lock_conformance::{Port, ServerProgram, TestServer};
 
-use crate::{ServerClock, redis};
+use crate::{Preload, ServerClock, ServerDisk, redis};
 
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
 const IMAGE_VARIABLE: &str = "LOCK_TEST_REDIS_IMAGE";
@@ -25,7 +25,7 @@ pub struct RedisServer {
     process: TestServer,
     port: Port,
     arguments: Vec<String>,
-    clock: Option<ServerClock>,
+    preloads: Vec<Preload>,
 }
 
 impl RedisServer {
@@ -38,7 +38,7 @@ impl RedisServer {
         let (process, port) = (TestServer::new("redis"), Port::reserve());
         let first = redis::arguments(port.number(), process.directory());
         let arguments = first.into_iter().chain(arguments.iter().map(ToString::to_string)).collect();
-        Self { process, port, arguments, clock: None }
+        Self { process, port, arguments, preloads: Vec::new() }
     }
 
     /// Starts a server with these additional arguments, and returns when it serves.
@@ -67,14 +67,19 @@ impl RedisServer {
         fs::write(&file, format!("port {port}\nbind 127.0.0.1\ndir {directory}\n"))
             .expect("a directory of our own can be written to");
         let arguments = vec![file.display().to_string(), "--sentinel".to_owned()];
-        let sentinel = Self { process, port, arguments, clock: None };
+        let sentinel = Self { process, port, arguments, preloads: Vec::new() };
         sentinel.launch();
         sentinel
     }
 
     /// Gives it this wall clock, whenever it is started.
     pub fn with_clock(&mut self, clock: &ServerClock) {
-        self.clock = Some(clock.clone());
+        self.preloads.push(clock.preload());
+    }
+
+    /// Puts its data on this disk, whenever it is started.
+    pub fn with_disk(&mut self, disk: &ServerDisk) {
+        self.preloads.push(disk.preload());
     }
 
     /// Starts it, without waiting until it serves. If it still runs, it is killed first.
@@ -82,8 +87,7 @@ impl RedisServer {
     /// # Panics
     /// If there is no such program.
     pub fn launch(&self) {
-        let program = self.clock.iter().fold(program(), |program, clock| clock.governs(program));
-        self.process.launch(&program, &self.arguments);
+        self.process.launch(&Preload::all(&self.preloads, program()), &self.arguments);
     }
 
     /// Returns when it serves and has loaded its data. Returns `false` if another process has its port. It looks at the log, and does not

@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lock_conformance::{ServerProgram, shared_library};
+use lock_conformance::shared_library;
+
+use crate::preload::Preload;
 
 /// Stands between a server and its C library.
 const SHIM: &str = include_str!("server_clock.c");
@@ -45,9 +47,20 @@ impl ServerClock {
         set.expect("the file of a clock is there");
     }
 
-    /// The program with this clock.
-    pub(crate) fn governs(&self, program: ServerProgram) -> ServerProgram {
-        let library = format!("LD_PRELOAD={}", self.library.display());
-        program.started_by(["env".to_owned(), library, format!("{VARIABLE}={}", self.ahead.display())])
+    /// Sets it forward by so many seconds from what it shows, or back.
+    ///
+    /// # Panics
+    /// If its file is gone.
+    pub fn advance(&self, seconds: i64) {
+        let ahead = fs::read(&self.ahead).ok().and_then(|ahead| <[u8; 8]>::try_from(ahead).ok());
+        let ahead = i64::from_ne_bytes(ahead.expect("the file of a clock is there"));
+        self.set_ahead(ahead + seconds);
+    }
+
+    /// What programs with this clock load.
+    #[must_use]
+    pub fn preload(&self) -> Preload {
+        let variable = format!("{VARIABLE}={}", self.ahead.display());
+        Preload { library: self.library.clone(), variables: vec![variable] }
     }
 }

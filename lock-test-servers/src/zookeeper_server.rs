@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use lock_conformance::{Port, TestServer};
 use tokio::time::timeout;
 
-use crate::{ServerClock, ask::ask, java, zookeeper};
+use crate::{Preload, ServerClock, ServerDisk, ask::ask, java, zookeeper};
 
 /// A server on a port of its own, with a directory of its own. Dropping it ends it.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct ZooKeeperServer {
     port: Port,
     settings: Vec<String>,
     arguments: Vec<String>,
-    clock: Option<ServerClock>,
+    preloads: Vec<Preload>,
 }
 
 impl ZooKeeperServer {
@@ -29,7 +29,7 @@ impl ZooKeeperServer {
         let data = process.directory().join("data");
         fs::create_dir(&data).expect("a directory for the data of the server can be made");
         let settings = zookeeper::settings(&data, port.number(), tick);
-        Self { process, port, settings, arguments: Vec::new(), clock: None }
+        Self { process, port, settings, arguments: Vec::new(), preloads: Vec::new() }
     }
 
     /// Starts a server with these additional settings and Java arguments, and returns when it serves.
@@ -60,7 +60,12 @@ impl ZooKeeperServer {
 
     /// Gives it this wall clock, whenever it is started.
     pub fn with_clock(&mut self, clock: &ServerClock) {
-        self.clock = Some(clock.clone());
+        self.preloads.push(clock.preload());
+    }
+
+    /// Puts its data on this disk, whenever it is started.
+    pub fn with_disk(&mut self, disk: &ServerDisk) {
+        self.preloads.push(disk.preload());
     }
 
     /// Starts it, without waiting until it serves. If it still runs, it is killed first.
@@ -72,8 +77,7 @@ impl ZooKeeperServer {
         fs::write(&file, self.settings.join("\n") + "\n").expect("a directory of our own can be written to");
         let mut arguments = self.arguments.clone();
         arguments.extend([zookeeper::MAIN.to_owned(), file.display().to_string()]);
-        let program = self.clock.iter().fold(java::server(), |program, clock| clock.governs(program));
-        self.process.launch(&program, &arguments);
+        self.process.launch(&Preload::all(&self.preloads, java::server()), &arguments);
     }
 
     /// Returns when the probe `look` succeeds. Returns `false` if another process has its port.

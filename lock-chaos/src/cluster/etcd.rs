@@ -160,7 +160,9 @@ impl Cluster for Etcd {
                 ServerFault::Fill => {
                     insist("to fill the cluster", || member.alarm(AlarmAction::Activate)).await?;
                 }
-                ServerFault::Depose => return Err(not_here(fault)),
+                ServerFault::Depose | ServerFault::FillDisk | ServerFault::SetClock(_) => {
+                    return Err(not_here(fault));
+                }
             }
         }
         Ok(())
@@ -179,7 +181,7 @@ impl Cluster for Etcd {
                 ServerFault::Fill => {
                     insist("to make room", || member.alarm(AlarmAction::Deactivate)).await?;
                 }
-                ServerFault::Depose => {}
+                ServerFault::Depose | ServerFault::FillDisk | ServerFault::SetClock(_) => {}
             }
         }
         self.serves(members).await

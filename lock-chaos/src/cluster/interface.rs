@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, net::SocketAddr};
 
 use async_trait::async_trait;
+use lock_conformance::ServerProgram;
 
 use crate::{error::Result, fault::ServerFault};
 
@@ -15,10 +16,15 @@ pub(crate) trait Cluster: fmt::Debug + Send + Sync {
     /// The URL for a client that finds the members at these addresses, in the same order.
     fn url(&self, addresses: &[SocketAddr]) -> String;
 
+    /// The program of a client, as this cluster needs it to be started.
+    fn client(&self, program: ServerProgram) -> ServerProgram {
+        program
+    }
+
     /// Which member leads, as soon as one does.
     async fn leader(&self) -> Result<usize>;
 
-    /// Returns when all members serve.
+    /// Returns when all members serve. It is an error if one has ended by itself, or if a fault did nothing.
     async fn all_serve(&self) -> Result<()>;
 
     /// Makes this happen to some members.

@@ -147,7 +147,9 @@ pub(super) fn end_idle(pool: &Pool) {
 /// Deletes keys that the lease keeps alive and that no member has: there should be none.
 async fn inspect(pool: &Weak<Pool>, client: &Client, session: &Arc<Session>) {
     let lease = session.lease();
-    let asked = client.call(|channel| {
+    // A later inspection finds what this one would have found.
+    let limit = session.granted().min(client.cluster().config.server.command_timeout);
+    let asked = client.call_within(limit, |channel| {
         let mut leases = channel.lease.clone();
         async move { leases.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
     });

@@ -70,15 +70,17 @@ impl Renewals {
         accepted
     }
 
-    /// Registers a waiter whose lease is good until `valid_until`. False as with [`register_held`](Self::register_held).
+    /// Registers a waiter whose lease is good until `valid_until`. It is doubtful if no answer has told of its entry. False as
+    /// with [`register_held`](Self::register_held).
     pub(crate) fn register_waiting(
         self: &Arc<Self>,
         entry: Arc<Entry>,
         creates: Creates,
+        doubtful: bool,
         valid_until: BootTime,
         registered: bool,
     ) -> bool {
-        self.register(entry.id, valid_until, Tracked::Waiting { entry, creates }, registered)
+        self.register(entry.id, valid_until, Tracked::Waiting { entry, creates, doubtful }, registered)
     }
 
     /// Removes a lease of which nothing is in the store. False if it is not registered.
@@ -239,8 +241,9 @@ impl Renewals {
     }
 
     fn schedule(&self, leave: Leave, now: BootTime) -> ScheduledLeave {
-        let Leave { entry, creates, ttl } = leave;
-        self.cleanup.schedule_leave(entry, creates, now + ttl)
+        let Leave { entry, creates, ttl, doubtful } = leave;
+        let scheduled = self.cleanup.schedule_leave(entry, creates, now + ttl);
+        if doubtful { scheduled.doubtful() } else { scheduled }
     }
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but

@@ -204,18 +204,21 @@ impl Renewals {
         // A stream that has ended gives no more alarms, which is not the end of this task.
         let mut alarms = alarms.chain(stream::pending()).ready_chunks(ALARMS_PER_TURN);
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
-            if parked_until <= keeper.now() {
-                // More was due than one turn does: other tasks have theirs in between.
-                tokio::task::yield_now().await;
-                continue;
-            }
+            let pause = async {
+                if parked_until <= keeper.now() {
+                    // More was due than one turn does: other tasks have theirs in between.
+                    tokio::task::yield_now().await;
+                } else {
+                    keeper.sleep_until(parked_until).await;
+                }
+            };
             tokio::select! {
                 biased;
                 Some(ids) = alarms.next() => {
                     Self::upgrade(renewals, |renewals| renewals.renew_alarmed(ids));
                 }
                 () = wake.notified() => {}
-                () = keeper.sleep_until(parked_until) => {}
+                () = pause => {}
             }
         }
     }

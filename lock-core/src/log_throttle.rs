@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
 /// or a connection: causes are kept until this is dropped. Clones share what they have logged. When the last one is dropped, what is counted
-/// is logged at once; on a thread that runs tasks, the keeper does it.
+/// is logged at once; on a thread that runs tasks, the keeper does it, unless it has ended.
 ///
 /// ```
 /// use lock_core::{Keeper, LogThrottle};
@@ -172,7 +172,8 @@ impl<C> Drop for Inner<C> {
             return;
         }
         let write = move || counted.into_iter().for_each(|(tell, times)| isolate(|| tell(many(times))));
-        match self.keeper.upgrade().filter(|_| !may_block()) {
+        // A keeper that has ended drops what it is given.
+        match self.keeper.upgrade().filter(|keeper| !may_block() && !keeper.has_ended()) {
             Some(keeper) => {
                 let kept = keeper.clone();
                 keeper.spawn(async move {

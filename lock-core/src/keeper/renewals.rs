@@ -5,7 +5,6 @@ mod due;
 mod watchdog_check;
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Weak},
@@ -184,19 +183,26 @@ impl Renewals {
 
     /// Starts the task of this client on the keeper. It ends when the client is dropped.
     fn start(self: &Arc<Self>) {
-        let weak = Arc::downgrade(self);
-        self.keeper.watch(weak);
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
         // On the thread of a caller, whose lock is renewed whether or not there are alarms.
-        let alarms = catch_unwind(AssertUnwindSafe(|| self.backend.alarms()));
-        let mut alarms = alarms.unwrap_or_else(no_alarms);
+        let (mut alarms, panic) = match catch_unwind(AssertUnwindSafe(|| self.backend.alarms())) {
+            Ok(alarms) => (alarms, None),
+            Err(panic) => (no_alarms(), Some(panic)),
+        };
         self.keeper.spawn(async move {
             loop {
                 let served = Self::serve(&renewals, &wake, &keeper, alarms);
                 let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
-                alarms = no_alarms(panic);
+                telemetry::keeper_panicked(&panic_text(panic));
+                alarms = no_alarms();
             }
         });
+        // From here on a log may block, and the leases are renewed all the same.
+        let weak = Arc::downgrade(self);
+        self.keeper.watch(weak);
+        if let Some(panic) = panic {
+            telemetry::keeper_panicked(&panic_text(panic));
+        }
     }
 
     /// Does what is due, again and again.
@@ -343,8 +349,7 @@ impl Drop for Renewals {
 }
 
 /// The alarms of a backend that panics are not listened to any more.
-fn no_alarms(panic: Box<dyn Any + Send>) -> Alarms {
-    telemetry::keeper_panicked(&panic_text(panic));
+fn no_alarms() -> Alarms {
     Box::pin(stream::pending())
 }
 

@@ -207,9 +207,7 @@ impl Tracked {
             Self::Held(HeldLease { hold, creates, .. }) => {
                 Leave { entry: Arc::clone(hold.entry()), creates, ttl: hold.ttl(), doubtful: false }
             }
-            Self::Waiting { entry, creates, doubtful } => {
-                Leave { ttl: entry.ttl, entry, creates, doubtful }
-            }
+            Self::Waiting { entry, creates, doubtful } => Leave { ttl: entry.ttl, entry, creates, doubtful },
         }
     }
 }

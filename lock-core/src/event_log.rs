@@ -57,8 +57,7 @@ impl EventLog {
             self.lines.count(event.cause(), move |times| event.write(times));
         }
         for cause in causes {
-            let lines = self.lines.clone();
-            writer.write(move || lines.write_counted(&cause));
+            self.lines.write_counted_on(writer, cause);
         }
     }
 }

@@ -11,7 +11,11 @@ use std::{
 };
 
 use crate::{
-    BootTime, Clock, Keeper, keeper::WeakKeeper, linger::may_block, panic_isolation::isolate, sync::Mutex,
+    BootTime, Clock, Keeper,
+    keeper::{LogWriter, WeakKeeper},
+    linger::may_block,
+    panic_isolation::isolate,
+    sync::Mutex,
 };
 
 /// How long a cause is silent after a line.
@@ -22,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
 /// or a connection: causes are kept until this is dropped. Clones share what they have logged. When the last one is dropped, what is counted
-/// is logged at once; on a thread that runs tasks, the keeper does it.
+/// is logged at once; on a thread that runs tasks, the keeper does it, unless it has ended.
 ///
 /// ```
 /// use lock_core::{Keeper, LogThrottle};
@@ -92,7 +96,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
     }
 
     /// Only counts an event, for a thread that must not run the code of a subscriber. Another one has to
-    /// [write](Self::write_counted) the line.
+    /// [write](Self::write_counted_on) the line.
     pub(crate) fn count(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         let now = self.0.clock.now();
         let mut causes = self.0.causes.lock();
@@ -103,18 +107,15 @@ impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
         drop(causes);
     }
 
-    /// Logs what is counted of a cause, when the second after its last line is over. It blocks this thread until then.
-    pub(crate) fn write_counted(&self, cause: &C) {
-        loop {
-            let causes = self.0.causes.lock();
-            let Some(said) = causes.get(cause).filter(|said| said.more.is_some()) else { return };
-            let left = (said.at + PAUSE).since(self.0.clock.now());
-            drop(causes);
-            if left.is_zero() {
-                return self.0.write(cause);
+    /// Has `writer` log what is counted of a cause, when the second after its last line is over. Nothing is kept alive meanwhile: what is
+    /// counted when the last clone is dropped is logged then.
+    pub(crate) fn write_counted_on(&self, writer: &Arc<LogWriter>, cause: C) {
+        let lines = Arc::downgrade(&self.0);
+        writer.write(move || {
+            while let Some(left) = lines.upgrade().and_then(|lines| lines.write_counted(&cause)) {
+                thread::sleep(left);
             }
-            thread::sleep(left);
-        }
+        });
     }
 
     /// Has the keeper log what is counted, because no other event may follow.
@@ -143,6 +144,23 @@ impl<C: Eq + Hash> Inner<C> {
         drop(causes);
         isolate(|| tell(many(times)));
     }
+
+    /// Logs what is counted of a cause, or returns how long the second after its last line still lasts. `None` if nothing is counted any
+    /// more.
+    fn write_counted(&self, cause: &C) -> Option<Duration> {
+        let mut causes = self.causes.lock();
+        let said = causes.get_mut(cause).filter(|said| said.more.is_some())?;
+        let now = self.clock.now();
+        let left = (said.at + PAUSE).since(now);
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let (tell, times) = said.more.take()?;
+        said.at = now;
+        drop(causes);
+        isolate(|| tell(many(times)));
+        None
+    }
 }
 
 impl<C> Drop for Inner<C> {
@@ -154,7 +172,8 @@ impl<C> Drop for Inner<C> {
             return;
         }
         let write = move || counted.into_iter().for_each(|(tell, times)| isolate(|| tell(many(times))));
-        match self.keeper.upgrade().filter(|_| !may_block()) {
+        // A keeper that has ended drops what it is given.
+        match self.keeper.upgrade().filter(|keeper| !may_block() && !keeper.has_ended()) {
             Some(keeper) => {
                 let kept = keeper.clone();
                 keeper.spawn(async move {
@@ -186,6 +205,8 @@ impl<C> fmt::Debug for LogThrottle<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -196,16 +217,39 @@ mod tests {
             let written = Arc::clone(&written);
             lines.count("lost", move |times| written.lock().push((number, times)));
         };
+        let write = || {
+            while let Some(left) = lines.0.write_counted(&"lost") {
+                thread::sleep(left);
+            }
+        };
         (1..=3).for_each(count);
         assert!(written.lock().is_empty());
         let start = keeper.now();
-        lines.write_counted(&"lost");
+        write();
         assert_eq!(*written.lock(), [(3, Some(3))]);
         count(4);
-        lines.write_counted(&"lost");
+        write();
         assert_eq!(written.lock()[1..], [(4, None)]);
         assert!(keeper.now().since(start) >= PAUSE, "a second line within a second");
-        lines.write_counted(&"lost");
+        write();
         assert_eq!(written.lock().len(), 2, "there was nothing to write");
+    }
+
+    /// A service that ends when it is told of a loss: the line must not wait for a thread that ends with the process.
+    #[test]
+    fn what_a_log_writer_has_not_written_is_written_when_the_last_clone_goes() {
+        let (keeper, writer) = (Keeper::start().unwrap(), Arc::new(LogWriter::default()));
+        let (go_on, blocked) = mpsc::channel::<()>();
+        writer.write(move || {
+            // The line after it waits.
+            let _ = blocked.recv();
+        });
+        let (lines, written) = (LogThrottle::new(&keeper), Arc::<Mutex<Vec<_>>>::default());
+        let line = Arc::clone(&written);
+        lines.count("lost", move |times| line.lock().push(times));
+        lines.write_counted_on(&writer, "lost");
+        drop(lines);
+        assert_eq!(*written.lock(), [None]);
+        drop(go_on);
     }
 }

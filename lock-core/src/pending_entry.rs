@@ -91,8 +91,8 @@ impl PendingEntry {
         self.lease_end = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
         if let Some((creates, until)) = self.registration(step) {
-            let entry = Arc::clone(&self.entry);
-            if !self.client.renewals.register_waiting(entry, creates, until, self.registered) {
+            let (entry, doubtful) = (Arc::clone(&self.entry), step == Step::Create);
+            if !self.client.renewals.register_waiting(entry, creates, doubtful, until, self.registered) {
                 // The keeper has left for it, or nothing is taken any more.
                 return Ok(Standing::Gone);
             }
@@ -113,7 +113,7 @@ impl PendingEntry {
                 (self.token, self.ttl) = (Some(*token), *ttl);
                 let (entry, creates) = (Arc::clone(&self.entry), self.creates);
                 let registered = std::mem::replace(&mut self.registered, true);
-                if !self.client.renewals.register_waiting(entry, creates, *valid_until, registered) {
+                if !self.client.renewals.register_waiting(entry, creates, false, *valid_until, registered) {
                     self.create_was_late = step == Step::Create;
                     return Ok(Standing::Gone);
                 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lock_core::{AcquireOptions, DistributedLock, Guard, HoldState, LockName, LostReason};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
+use tokio::sync::mpsc;
 
 const TTL: Duration = s(12);
 
@@ -78,6 +79,28 @@ async fn a_false_alarm_does_not_prolong_a_lock_that_is_not_renewed() {
     assert_at(sim.now(), start + lease(TTL));
     sleep(ms(1)).await;
     assert!(sim.rows("a").await.is_empty(), "a lost lock is left");
+}
+
+/// So many are lost at the same time that the keeper tells them in several turns.
+#[tokio::test(start_paused = true)]
+async fn an_alarm_is_followed_up_while_more_losses_are_due() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let mut others = Vec::new();
+    for i in 0..3_000 {
+        let lock = client.locks.mutex(format!("{i}")).unwrap();
+        let other = lock.acquire_with(&options().renew(false)).await.unwrap();
+        let (lost, tell) = (other.lost(), tell.clone());
+        tokio::spawn(async move { tell.send(lost.await) });
+        others.push(other);
+    }
+    told.recv().await.unwrap();
+    client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::Gone);
+    let before = told.len() + 1;
+    assert!(before < others.len(), "all {before} others were told first");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,15 @@
 mod keeper_end;
 
 use std::{
-    sync::{Arc, Once, mpsc},
+    panic::resume_unwind,
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     task::{Context, Wake, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -58,11 +63,12 @@ impl Subscriber for Blocking {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A memory store that gives this answer to each renewal.
+/// A memory store that gives this answer to each renewal, and these alarms.
 #[derive(Debug)]
 struct Store {
     memory: Memory,
     renewal: fn() -> Result<Renewal, BackendError>,
+    alarms: fn(&Memory) -> Alarms,
 }
 
 #[async_trait]
@@ -84,7 +90,7 @@ impl Backend for Store {
     }
 
     fn alarms(&self) -> Alarms {
-        self.memory.alarms()
+        (self.alarms)(&self.memory)
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -171,6 +177,7 @@ fn a_log_that_blocks_the_keeper_keeps_no_loss_from_anybody() {
     let store = Store {
         memory: Memory::new(),
         renewal: || Err(BackendError::new("memory", BackendErrorKind::Unreachable, "told to fail")),
+        alarms: Memory::alarms,
     };
     let locks = locks(&keeper, store);
     // The keeper is blocked when the first renewal has failed. When the second is lost, the keeper stands still for the first time, and a
@@ -185,7 +192,8 @@ fn a_log_that_blocks_the_keeper_keeps_no_loss_from_anybody() {
 fn all_losses_of_an_answer_are_told_before_the_log_blocks() {
     Blocking::install();
     let (keeper, mut watched) = (Keeper::start().unwrap(), Watched::new());
-    let locks = locks(&keeper, Store { memory: Memory::new(), renewal: || Ok(Renewal::Lost) });
+    let store = Store { memory: Memory::new(), renewal: || Ok(Renewal::Lost), alarms: Memory::alarms };
+    let locks = locks(&keeper, store);
     let (go_on, blocked) = mpsc::channel::<()>();
     let (start, started) = mpsc::channel();
     keeper.spawn(async move {
@@ -202,6 +210,29 @@ fn all_losses_of_an_answer_are_told_before_the_log_blocks() {
     watched.are_told_to_be_lost();
     let states: Vec<_> = watched.guards.iter().map(|(guard, _)| guard.state()).collect();
     assert_eq!(states, [HoldState::Lost(LostReason::Gone); 2], "the answer was not read to its end");
+}
+
+/// The thread that takes the first lock logs the panic, and is blocked.
+#[test]
+fn a_log_that_blocks_at_a_panic_of_the_store_costs_no_renewal() {
+    static RENEWED: AtomicBool = AtomicBool::new(false);
+    Blocking::install();
+    let keeper = Keeper::start().unwrap();
+    let store = Store {
+        memory: Memory::new(),
+        renewal: || {
+            RENEWED.store(true, Ordering::Release);
+            Ok(Renewal::Lost)
+        },
+        alarms: |_| resume_unwind(Box::new("an ordered panic of a store")),
+    };
+    let locks = locks(&keeper, store);
+    thread::spawn(move || block_on(locks.mutex("job").unwrap().acquire_with(&ttl(1))));
+    let started = Instant::now();
+    while !RENEWED.load(Ordering::Acquire) {
+        assert!(started.elapsed() < PATIENCE, "it was not renewed");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[cfg(unix)]

@@ -122,6 +122,34 @@ async fn a_dropped_guard_is_left_for_before_what_failed_or_is_in_doubt() {
     }
 }
 
+/// The store answers neither the creates of patient waiters nor the leaves that follow when their ttl is over, or at a close.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_left_for_before_creates_that_the_keeper_gives_up() {
+    for closes in [false, true] {
+        let sim = Sim::new();
+        let client = sim.client();
+        client.wire.share_leases();
+        let guard = hold(&client, &ttl(s(60))).await;
+        client.wire.always(Verb::Enter, Some(Fault::Hangs));
+        client.wire.always(Verb::Leave, Some(Fault::Hangs));
+        for _ in 0..100 {
+            let lock = client.locks.mutex("b").unwrap();
+            tokio::spawn(async move { lock.acquire_with(&ttl(s(10))).await });
+        }
+        sleep(ms(10)).await;
+        if closes {
+            client.locks.close(ms(10)).await.expect_err("a lock is held");
+        } else {
+            sleep(s(12)).await;
+        }
+        assert!(client.wire.sent(Verb::Leave).len() >= 64, "the keeper leaves for the others");
+        client.wire.always(Verb::Leave, None);
+        drop(guard);
+        sleep(ms(10)).await;
+        assert!(sim.rows("a").await.is_empty(), "it is behind others; closed: {closes}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_ends_at_max_hold_is_left_even_if_the_store_hears_of_it_only_later() {
     let sim = Sim::new();

@@ -1,5 +1,8 @@
 //! A repeated event is logged at most once a second, on simulated time.
 
+#[cfg(unix)]
+#[path = "support/keeper_end.rs"]
+mod keeper_end;
 mod support;
 
 use std::sync::{Arc, Mutex};
@@ -99,6 +102,20 @@ async fn what_is_counted_is_told_when_the_last_clone_is_dropped() {
 #[test]
 fn on_a_plain_thread_what_is_counted_is_told_before_the_drop_returns() {
     let (keeper, told) = (Keeper::start().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+    let lines = LogThrottle::new(&keeper);
+    for number in 1..=2 {
+        let told = Arc::clone(&told);
+        lines.note("lost", move |times| told.lock().unwrap().push((number, times)));
+    }
+    drop(lines);
+    assert_eq!(*told.lock().unwrap(), [(1, None), (2, None)]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_counted_is_told_at_the_drop_though_the_keeper_has_ended() {
+    let (keeper, told) = (Keeper::start().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+    keeper_end::end(&keeper);
     let lines = LogThrottle::new(&keeper);
     for number in 1..=2 {
         let told = Arc::clone(&told);

@@ -289,7 +289,6 @@ async fn a_cleanup_that_fails_until_its_lease_has_ended_is_told_as_abandoned() {
     client.wire.always(Verb::Leave, Some(Fault::Refused));
     let lock = client.locks.mutex("job").unwrap();
     drop(lock.acquire_with(&AcquireOptions::new().ttl(s(10))).await.unwrap());
-    // The try that follows its end is the last.
     sleep(s(30)).await;
     let abandoned = seen.find("cleanup abandoned");
     assert_eq!(abandoned.len(), 1, "{abandoned:?}");

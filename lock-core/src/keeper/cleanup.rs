@@ -143,8 +143,8 @@ impl Cleanup {
             telemetry::cleanup_owed(&entry);
         }
         // More may come than can be tried, so what is over meanwhile is not tried.
-        let answer = if task.lane == Lane::Doubtful && self.is_over(free_by) {
-            Err(self.never_tried())
+        let answer = if task.lane != Lane::Known && self.is_over(free_by) {
+            Err(self.not_tried())
         } else {
             self.leave(&entry, creates).await
         };
@@ -168,8 +168,8 @@ impl Cleanup {
         !self.backend.guarantees().shared_leases && self.keeper.now() >= free_by
     }
 
-    fn never_tried(&self) -> BackendError {
-        let message = "others were left for first, until nothing of it could be there";
+    fn not_tried(&self) -> BackendError {
+        let message = "it was not tried any more, because nothing of it can be there";
         BackendError::new(self.backend.guarantees().store, BackendErrorKind::Unavailable, message).unsent()
     }
 

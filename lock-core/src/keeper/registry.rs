@@ -39,6 +39,8 @@ pub(super) enum Tracked {
     Waiting {
         entry: Arc<Entry>,
         creates: Creates,
+        /// No answer has told of the entry.
+        doubtful: bool,
     },
 }
 
@@ -48,6 +50,8 @@ pub(super) struct Leave {
     pub(super) creates: Creates,
     /// How long the entry can stay in the store if it does not leave.
     pub(super) ttl: Duration,
+    /// No answer has told of the entry.
+    pub(super) doubtful: bool,
 }
 
 impl Registry {
@@ -201,9 +205,9 @@ impl Tracked {
     pub(super) fn leave(self) -> Leave {
         match self {
             Self::Held(HeldLease { hold, creates, .. }) => {
-                Leave { entry: Arc::clone(hold.entry()), creates, ttl: hold.ttl() }
+                Leave { entry: Arc::clone(hold.entry()), creates, ttl: hold.ttl(), doubtful: false }
             }
-            Self::Waiting { entry, creates } => Leave { ttl: entry.ttl, entry, creates },
+            Self::Waiting { entry, creates, doubtful } => Leave { ttl: entry.ttl, entry, creates, doubtful },
         }
     }
 }

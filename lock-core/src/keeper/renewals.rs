@@ -5,7 +5,6 @@ mod due;
 mod watchdog_check;
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Weak},
@@ -70,15 +69,17 @@ impl Renewals {
         accepted
     }
 
-    /// Registers a waiter whose lease is good until `valid_until`. False as with [`register_held`](Self::register_held).
+    /// Registers a waiter whose lease is good until `valid_until`. It is doubtful if no answer has told of its entry. False as
+    /// with [`register_held`](Self::register_held).
     pub(crate) fn register_waiting(
         self: &Arc<Self>,
         entry: Arc<Entry>,
         creates: Creates,
+        doubtful: bool,
         valid_until: BootTime,
         registered: bool,
     ) -> bool {
-        self.register(entry.id, valid_until, Tracked::Waiting { entry, creates }, registered)
+        self.register(entry.id, valid_until, Tracked::Waiting { entry, creates, doubtful }, registered)
     }
 
     /// Removes a lease of which nothing is in the store. False if it is not registered.
@@ -182,19 +183,26 @@ impl Renewals {
 
     /// Starts the task of this client on the keeper. It ends when the client is dropped.
     fn start(self: &Arc<Self>) {
-        let weak = Arc::downgrade(self);
-        self.keeper.watch(weak);
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
         // On the thread of a caller, whose lock is renewed whether or not there are alarms.
-        let alarms = catch_unwind(AssertUnwindSafe(|| self.backend.alarms()));
-        let mut alarms = alarms.unwrap_or_else(no_alarms);
+        let (mut alarms, panic) = match catch_unwind(AssertUnwindSafe(|| self.backend.alarms())) {
+            Ok(alarms) => (alarms, None),
+            Err(panic) => (no_alarms(), Some(panic)),
+        };
         self.keeper.spawn(async move {
             loop {
                 let served = Self::serve(&renewals, &wake, &keeper, alarms);
                 let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
-                alarms = no_alarms(panic);
+                telemetry::keeper_panicked(&panic_text(panic));
+                alarms = no_alarms();
             }
         });
+        // From here on a log may block, and the leases are renewed all the same.
+        let weak = Arc::downgrade(self);
+        self.keeper.watch(weak);
+        if let Some(panic) = panic {
+            telemetry::keeper_panicked(&panic_text(panic));
+        }
     }
 
     /// Does what is due, again and again.
@@ -202,18 +210,21 @@ impl Renewals {
         // A stream that has ended gives no more alarms, which is not the end of this task.
         let mut alarms = alarms.chain(stream::pending()).ready_chunks(ALARMS_PER_TURN);
         while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
-            if parked_until <= keeper.now() {
-                // More was due than one turn does: other tasks have theirs in between.
-                tokio::task::yield_now().await;
-                continue;
-            }
+            let pause = async {
+                if parked_until <= keeper.now() {
+                    // More was due than one turn does: other tasks have theirs in between.
+                    tokio::task::yield_now().await;
+                } else {
+                    keeper.sleep_until(parked_until).await;
+                }
+            };
             tokio::select! {
                 biased;
                 Some(ids) = alarms.next() => {
                     Self::upgrade(renewals, |renewals| renewals.renew_alarmed(ids));
                 }
                 () = wake.notified() => {}
-                () = keeper.sleep_until(parked_until) => {}
+                () = pause => {}
             }
         }
     }
@@ -239,8 +250,9 @@ impl Renewals {
     }
 
     fn schedule(&self, leave: Leave, now: BootTime) -> ScheduledLeave {
-        let Leave { entry, creates, ttl } = leave;
-        self.cleanup.schedule_leave(entry, creates, now + ttl)
+        let Leave { entry, creates, ttl, doubtful } = leave;
+        let scheduled = self.cleanup.schedule_leave(entry, creates, now + ttl);
+        if doubtful { scheduled.doubtful() } else { scheduled }
     }
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
@@ -337,8 +349,7 @@ impl Drop for Renewals {
 }
 
 /// The alarms of a backend that panics are not listened to any more.
-fn no_alarms(panic: Box<dyn Any + Send>) -> Alarms {
-    telemetry::keeper_panicked(&panic_text(panic));
+fn no_alarms() -> Alarms {
     Box::pin(stream::pending())
 }
 

@@ -12,6 +12,7 @@ use super::log_writer::LogWriter;
 use crate::{
     BootTime, Clock,
     linger::ForeignCode,
+    panic_isolation::discard,
     sync::{Condvar, Mutex},
 };
 
@@ -93,7 +94,10 @@ impl Watchdog {
                 let Some(client) = client.upgrade() else { continue };
                 // Whatever goes wrong with one client, the others are checked.
                 let next = catch_unwind(AssertUnwindSafe(|| client.check(&self.log_writer)));
-                let next = next.unwrap_or_else(|_| self.clock.now() + SLICE);
+                let next = next.unwrap_or_else(|panic| {
+                    discard(panic);
+                    self.clock.now() + SLICE
+                });
                 let mut state = self.state.lock();
                 state.check_at = state.check_at.min(next);
             }

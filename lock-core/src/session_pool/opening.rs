@@ -85,7 +85,8 @@ fn open<O: SessionOwner>(owner: &Arc<O>, class: Duration) -> Opening<O> {
     let weak = Arc::downgrade(owner);
     owner.sessions().keeper().spawn(async move {
         let Some(owner) = weak.upgrade() else { return };
-        let opened = AssertUnwindSafe(owner.open(class)).catch_unwind().await;
+        // It may also panic before there is a future.
+        let opened = AssertUnwindSafe(async { owner.open(class).await }).catch_unwind().await;
         let opened = opened.unwrap_or_else(|panic| {
             discard(panic);
             Err(O::failure(Kind::Panicked, "opening a session panicked"))

@@ -23,6 +23,7 @@ struct TestOwner {
     opened: Mutex<Vec<Arc<TestSession>>>,
     refuses: AtomicBool,
     panics: AtomicBool,
+    panics_at_once: AtomicBool,
     removals: AtomicUsize,
 }
 
@@ -51,6 +52,7 @@ impl TestOwner {
             opened: Mutex::new(Vec::new()),
             refuses: AtomicBool::new(false),
             panics: AtomicBool::new(false),
+            panics_at_once: AtomicBool::new(false),
             removals: AtomicUsize::new(0),
         })
     }
@@ -90,14 +92,20 @@ impl SessionOwner for TestOwner {
         &self.sessions
     }
 
-    async fn open(self: &Arc<Self>, _: Duration) -> Result<Arc<TestSession>, &'static str> {
+    fn open(
+        self: &Arc<Self>,
+        _: Duration,
+    ) -> impl Future<Output = Result<Arc<TestSession>, &'static str>> + Send {
+        assert!(!self.panics_at_once.load(Ordering::Acquire), "on purpose");
         self.attempts.fetch_add(1, Ordering::AcqRel);
-        self.gate.acquire().await.unwrap().forget();
-        assert!(!self.panics.load(Ordering::Acquire), "on purpose");
-        if self.refuses.load(Ordering::Acquire) {
-            return Err("refused");
+        async move {
+            self.gate.acquire().await.unwrap().forget();
+            assert!(!self.panics.load(Ordering::Acquire), "on purpose");
+            if self.refuses.load(Ordering::Acquire) {
+                return Err("refused");
+            }
+            Ok(Arc::new(TestSession { alive: AtomicBool::new(true) }))
         }
-        Ok(Arc::new(TestSession { alive: AtomicBool::new(true) }))
     }
 
     fn opened(self: &Arc<Self>, session: Arc<TestSession>, class: Duration) {
@@ -199,6 +207,15 @@ async fn a_panic_while_a_session_is_opened_is_told_and_stops_no_other_opening() 
     assert!(third.await.unwrap().is_some() && fourth.await.unwrap().is_some());
     assert_eq!(owner.attempts.load(Ordering::Acquire), 2, "the third and the fourth share a session");
     assert_eq!(owner.sessions_opened(), 1);
+}
+
+#[tokio::test]
+async fn a_panic_before_there_is_a_future_is_told_and_stops_no_other_opening() {
+    let owner = TestOwner::new(100, 1);
+    owner.panics_at_once.store(true, Ordering::Release);
+    assert_eq!(owner.join(1).await.err(), Some("opening a session panicked"));
+    owner.panics_at_once.store(false, Ordering::Release);
+    assert!(owner.join(1).await.unwrap().is_some());
 }
 
 #[tokio::test]

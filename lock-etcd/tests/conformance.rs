@@ -138,6 +138,8 @@ async fn an_entry_is_removed_in_time_though_an_inspection_has_no_answer() {
     let server = TestServer::start("case").await;
     let relay = Relay::start(resolve(server.address()), Arc::new(Grpc));
     let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", relay.address()));
+    // What shows a queue asks for leases, too.
+    let beside = Client::new(&format!("etcd://{}/case", server.address()));
     let gate = Gate::new();
     relay.hold_only(INSPECTION, &gate);
     let guard = client.take("beside", &options().ttl(TTL)).await;
@@ -145,7 +147,8 @@ async fn an_entry_is_removed_in_time_though_an_inspection_has_no_answer() {
     let entry = Entry::new(common::name("job"), EntryId::new(1), Claim::mutex(), TTL);
     let standing = client.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap();
     assert!(matches!(standing, Standing::Admitted { .. }), "{standing:?}");
-    client.await_queue("job", 0).await;
+    beside.await_queue("job", 1).await;
+    beside.await_queue("job", 0).await;
     gate.open();
     drop(guard);
 }

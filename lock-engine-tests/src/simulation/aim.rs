@@ -19,7 +19,7 @@ use super::{
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The cell that a seed aims at; `None` if it has no aim. The aims of successive seeds are spread over the cells by their weights, so that
-/// the seeds of the gate aim at every pair of a verb and a fault.
+/// a few thousand seeds aim at every pair of a verb and a fault. A pair that the first seeds do not aim at is one that runs without an aim meet.
 pub(super) fn aim_of(seed: u64) -> Option<Cell> {
     if seed.is_multiple_of(3) {
         return None;
@@ -65,9 +65,10 @@ mod tests {
 
     #[test]
     fn every_pair_is_aimed_at_and_every_third_seed_has_no_aim() {
-        let aims: Vec<_> = (0..600).map(aim_of).collect();
+        // The most common pair has the least weight, about a thousandth of all. That the seeds of the gate meet it is asserted in their run.
+        let aims: Vec<_> = (0..6_000).map(aim_of).collect();
         assert!(aims.iter().step_by(3).all(Option::is_none));
-        assert_eq!(aims.iter().flatten().count(), 400);
+        assert_eq!(aims.iter().flatten().count(), 4_000);
         for (verb, fault) in Cell::pairs() {
             let aimed = aims.iter().flatten().any(|cell| (cell.verb, cell.fault) == (verb, fault));
             assert!(aimed, "{} with {} is an aim of no seed", verb.name(), fault.name());

@@ -78,6 +78,24 @@ async fn an_entry_that_may_still_be_created_is_left_for_beyond_its_ttl() {
     client.locks.close(s(6)).await.expect("the late create is refused");
 }
 
+/// Its record goes with it: a close neither waits for it nor leaves for an entry that was never there.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_created_nothing_leaves_a_close_nothing_to_do() {
+    let sim = Sim::new();
+    let (holder, client) = (sim.client(), sim.client());
+    let held = hold(&holder, &ttl(s(60))).await;
+    let lock = client.locks.mutex("a").unwrap();
+    let busy = lock.try_acquire_with(&ttl(s(10))).await.expect("the store answers");
+    assert!(busy.is_none(), "another client holds it");
+    client.wire.always(Verb::Enter, Some(Fault::Refused));
+    lock.try_acquire_with(&ttl(s(10))).await.expect_err("nothing was sent");
+    let start = sim.now();
+    client.locks.close(s(30)).await.expect("nothing of it is in the store");
+    assert_eq!(client.wire.sent(Verb::Leave).len(), 0);
+    assert_eq!(sim.now(), start, "it waited for something");
+    drop(held);
+}
+
 /// A service goes on asking a store that is away: leaves are refused at once, or not answered, so that more of them begin than end.
 #[tokio::test(start_paused = true)]
 async fn what_is_in_doubt_is_given_up_when_nothing_of_it_can_be_there() {

@@ -13,6 +13,7 @@ macro_rules! claims_cases {
         $crate::__cases! { [$($to)*] claims {
             a_name_has_one_kind_and_one_limit_while_it_is_in_use ["PR07"]
             sums_of_permits_do_not_overflow ["PR07"]
+            a_queue_shows_what_each_of_its_entries_claims ["PR07"]
         } }
     };
 }
@@ -83,4 +84,35 @@ pub(super) async fn sums_of_permits_do_not_overflow(env: TestEnv) {
             assert_eq!(admitted, 1);
         }
     }
+}
+
+/// An operator who asks why a lock is not free has to tell a reader from a writer, and one permit from many.
+pub(super) async fn a_queue_shows_what_each_of_its_entries_claims(env: TestEnv) {
+    let client = env.client().await;
+    let one = mutex(&client, &env.name("mutex"));
+    assert_eq!(claims_in_queue(&[one.clone(), one]).await, [Claim::mutex(); 2]);
+    let name = env.name("rwlock");
+    let (read, write) = (reader(&client, &name), writer(&client, &name));
+    let claims = claims_in_queue(&[read.clone(), write, read]).await;
+    assert_eq!(claims, [Claim::reader(), Claim::writer(), Claim::reader()]);
+    let portions = [2, 3, 1].map(|portion| permits(&client, &env.name("semaphore"), portion, 3));
+    let claims = claims_in_queue(&portions).await;
+    assert_eq!(claims, [2, 3, 1].map(|permits| Claim::semaphore(permits, 3).unwrap()));
+}
+
+/// What the queue shows while the first of these locks is held and the others wait for it, in this order.
+async fn claims_in_queue(locks: &[Lock]) -> Vec<Claim> {
+    let (first, others) = locks.split_first().expect("one that is held");
+    let held = take_free(first).await;
+    let mut waiting = Vec::new();
+    for (len, lock) in (2..).zip(others.iter().cloned()) {
+        waiting.push(tokio::spawn(async move { lock.acquire().await.map(drop) }));
+        queue_of(len, first).await;
+    }
+    let claims = queue(first).await.iter().map(|row| row.claim).collect();
+    held.release().await.unwrap();
+    for waiter in waiting {
+        soon("its turn", waiter).await.unwrap().unwrap();
+    }
+    claims
 }

@@ -138,6 +138,29 @@ fn every_fault_comes_at_its_rate_and_none_comes_on_a_good_wire() {
     assert!((1_300..1_500).contains(&good), "{good} of 2000 hints arrive as they should");
 }
 
+#[test]
+fn each_fault_loses_what_it_says() {
+    let entropy = SeededEntropy::new(3);
+    // Whether the request arrives, whether it arrives again, and whether its answer comes back.
+    for (fault, arrives, again, answered) in [
+        (RequestFault::InTime, true, false, true),
+        (RequestFault::RequestLost, false, false, false),
+        (RequestFault::AnswerLost, true, false, false),
+        (RequestFault::Repeated, true, true, true),
+        (RequestFault::RepeatedLate, true, true, true),
+        (RequestFault::RequestLate, true, false, true),
+        (RequestFault::AnswerLate, true, false, true),
+        (RequestFault::Refused, false, false, false),
+        (RequestFault::NotReady, false, false, false),
+        (RequestFault::Broken, true, false, false),
+    ] {
+        let fate = Faults::none().fate(&entropy, |_| fault);
+        let comes_back = fate.arrives.is_some() && fate.answered.is_some();
+        assert_eq!((fate.fault, fate.arrives.is_some()), (fault, arrives));
+        assert_eq!((fate.again.is_some(), comes_back), (again, answered), "{fault:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_future_was_dropped_arrives_all_the_same() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));

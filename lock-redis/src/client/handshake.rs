@@ -207,3 +207,18 @@ impl Answers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_the_limit_and_refused_beyond_it() {
+        let line = |length: usize| "x".repeat(length) + "\r\n";
+        let longest = line(MAX_ANSWERS - 2);
+        let read = Answers::default().next(&mut longest.as_bytes()).await.unwrap();
+        assert_eq!(read.len(), 16 * 1024 - 2);
+        let refused = Answers::default().next(&mut line(4 * MAX_ANSWERS).as_bytes()).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{refused}");
+    }
+}

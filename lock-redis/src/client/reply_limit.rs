@@ -238,9 +238,15 @@ mod tests {
             "$ 99999999999\r\n",
             "=-1\r\n",
             "!-1\r\n",
+            "$000000000000000000000000002\r\n",
             "*x\r\n",
         ] {
-            assert!(limit().read(line.as_bytes()).is_err(), "{line}");
+            for cut in 0..line.len() {
+                let (first, second) = line.as_bytes().split_at(cut);
+                let mut limit = limit();
+                let read = limit.read(first).and_then(|()| limit.read(second));
+                assert!(read.is_err(), "{line} at {cut}: {limit:?}");
+            }
         }
     }
 
@@ -252,6 +258,7 @@ mod tests {
             limit.read(start.as_bytes()).unwrap();
             let read = (0..128).take_while(|_| limit.read(part).is_ok()).count();
             assert!((60..=64).contains(&read), "{start:?}: {read} MB");
+            assert!(limit.line_start.capacity() <= LINE_START_BYTES, "it keeps the line");
         }
         // Any number of short replies passes.
         let mut limit = limit();

@@ -366,3 +366,18 @@ async fn a_session_is_asked_about_when_its_key_may_have_been_deleted() {
     hub.session_ended(&session, &[]);
     assert_eq!(sent(&mut commands), ["cancel 2"]);
 }
+
+/// Nobody is left who could say that it has ended.
+#[tokio::test]
+async fn a_session_that_was_dropped_is_not_watched_on_the_next_stream() {
+    let hub = Arc::new(WatchHub::default());
+    let (_commands, _) = hub.on_stream_opened();
+    let (dropped, kept) = (session(0x1f), session(0x2f));
+    hub.watch_session(&dropped);
+    hub.watch_session(&kept);
+    drop(dropped);
+    hub.on_stream_closed();
+    let (mut commands, _) = hub.on_stream_opened();
+    assert_eq!(sent(&mut commands), ["watch 2 s1/2f"]);
+    assert_eq!(hub.lock().sessions.len(), 1);
+}

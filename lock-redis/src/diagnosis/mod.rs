@@ -1,6 +1,7 @@
 //! Facts about the server, and its problems as a store of locks.
 
 mod acl;
+mod counters;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -55,6 +56,7 @@ pub(crate) async fn diagnose(
     data_problems(&mut diagnosis.problems, &facts, &settings);
     diagnosis.problems.extend(notifications.problems().await.map_err(|failure| failure.to_unsent())?);
     check_users(client, config, &mut diagnosis).await?;
+    counters::check(client, &config.prefix, &mut diagnosis).await?;
     if ahead.unsigned_abs() > MAX_CLOCK_DIFFERENCE.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \

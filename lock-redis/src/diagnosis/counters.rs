@@ -59,8 +59,7 @@ struct Counter {
 
 /// The time of the server in ms, and the counters that exist.
 fn read(answer: &Value, keys: &[Vec<u8>]) -> Option<(u64, Vec<Counter>)> {
-    let Value::Array(            let said = |part: &&str| found[0].contains(*part);
-            assert!(found.len() == 1 && says.iter().all(said), "{counters:?}: {found:?}");s) = answer else { return None };
+    let Value::Array(parts) = answer else { return None };
     let (now, counters) = parts.split_first()?;
     let now = text(now)?.parse().ok()?;
     let counters = counters.iter().map(|counter| read_counter(counter, keys)).collect::<Option<_>>()?;
@@ -185,7 +184,8 @@ mod tests {
             ),
         ] {
             let found = problems(counters);
-            assert!(found.len() == 1 && says.iter().all(|part| found[0].contains(part)), "{counters:?}: {found:?}");
+            let said = |part: &&str| found[0].contains(*part);
+            assert!(found.len() == 1 && says.iter().all(said), "{counters:?}: {found:?}");
         }
     }
 

@@ -7,7 +7,7 @@ local permits = tonumber(my_permits)
 -- in ms, or of the last id if the clock is behind that, and a sequence. The token is ms * 1000 + sequence, as text, which is exact past 2^53.
 -- This is the first write of an enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
-    local drawn = redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
+    drawn = drawn or redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
     local trouble = type(drawn) == 'table' and drawn.err
     if trouble and trouble:find('WRONGTYPE', 1, true) then
         return nil, {'C', counter}
@@ -18,13 +18,15 @@ local function mint()
         drawn = call('XADD', counter, 'MAXLEN', '0', '*', 't', '')
     end
     local ms, sequence = drawn:match('^(%d+)%-(%d+)$')
-    if tonumber(ms) >= 2^53 - 1 then
-        -- From here on, the next ms would not be exact.
-        return nil, {'X', counter}
-    elseif tonumber(sequence) > 999 then
+    -- Up to here, Lua has each ms exactly.
+    local last = 2^53 - 1
+    if tonumber(sequence) > 999 and tonumber(ms) < last then
         -- The clock stands still, or is behind.
         ms, sequence = whole(ms + 1), 0
         call('XADD', counter, 'MAXLEN', '0', ms .. '-0', 't', '')
+    end
+    if tonumber(ms) >= last then
+        return nil, {'X', counter}
     end
     return ms .. string.format('%03d', sequence)
 end

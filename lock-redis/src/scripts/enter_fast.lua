@@ -8,18 +8,19 @@
 --         {'B'} busy · {'G'} gone
 --         {'M', kind, limit} mismatch · {'F', type} foreign data
 --         {'C', counter} the counter is none · {'X', counter} no tokens left
-local id = owner:sub(1, 32)
-local label = owner:sub(33)
+local id, label = owner:sub(1, 32), owner:sub(33)
+-- The id that the counter gave, or its error. See `mint`.
+local drawn
 
 -- The fast path for a free mutex without waiters reads and defines nothing else.
 if (claim == 'q m 1 1' or claim == 't m 1 1' or claim == 'p m 1 1') and call('EXISTS', raw, q, tombstone) == 0 then
-    -- See `mint` in the general case, which also has the errors, the end of the tokens, and a clock that stands still.
-    local drawn = redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
+    drawn = redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
     local ms, sequence = (type(drawn) == 'string' and drawn or ''):match('^(%d+)%-(%d%d?%d?)$')
     if ms and #ms < 16 then
         local token = ms .. string.format('%03d', sequence)
         call('SET', raw, id .. ':' .. token .. label, 'PX', ttl)
         return token
     end
+    -- An error, or a clock that is far behind the counter: the general case.
 end
 

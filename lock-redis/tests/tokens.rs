@@ -23,6 +23,8 @@ async fn tokens_grow_across_release_delete_flush_and_the_loss_of_all_data() {
         } else if !harm.is_empty() {
             server.command::<()>(harm);
         }
+        // The clock that tokens come from counts in ms.
+        tokio::time::sleep(ms(2)).await;
         let client = server.client();
         for holder in [mutex("job"), mutex("job")] {
             let token = client.hold(&holder).await;

@@ -16,7 +16,7 @@ use crate::{
     server_info::{self, ServerInfo, use_instead},
 };
 
-/// The oldest version that has all commands of the scripts: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
+/// The oldest version that has all commands of the scripts: `SET … PXAT` and `ZADD … GT`.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// Two clocks that are kept by a time service differ by less than this.

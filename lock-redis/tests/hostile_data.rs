@@ -94,8 +94,7 @@ fn stored() -> BoxedStrategy<Stored> {
 
 fn ids() -> BoxedStrategy<Stored> {
     const EXACT_TO: u64 = 1 << 53;
-    let part =
-        || prop_oneof![Just(u64::MAX), 1..2_000_u64, EXACT_TO - 5..EXACT_TO + 5, 1_u64..u64::MAX];
+    let part = || prop_oneof![Just(u64::MAX), 1..2_000_u64, EXACT_TO - 5..EXACT_TO + 5, 1_u64..u64::MAX];
     (part(), part()).prop_map(|(ms, sequence)| Stored::Stream(ms, sequence)).boxed()
 }
 
@@ -104,12 +103,13 @@ fn keys() -> impl Strategy<Value = Vec<(Vec<u8>, Stored)>> {
     let queue = prop_oneof![2 => Just(Stored::Nothing), 4 => scores(), 1 => stored()];
     let entries = prop_oneof![1 => Just(Stored::Nothing), 5 => fields(), 1 => stored()];
     let tokens = prop_oneof![1 => Just(Stored::Nothing), 4 => ids(), 1 => stored()];
-    (stored(), queue, entries, tokens, stored()).prop_map(|(lock, queue, entries, tokens, tombstone)| {
+    let counter = counter("job");
+    (stored(), queue, entries, tokens, stored()).prop_map(move |(lock, queue, entries, tokens, tombstone)| {
         vec![
             (b"job".to_vec(), lock),
             (companion("q", "job"), queue),
             (companion("e", "job"), entries),
-            (counter("job"), tokens),
+            (counter.clone(), tokens),
             (companion(&format!("x{ID}"), "job"), tombstone),
         ]
     })

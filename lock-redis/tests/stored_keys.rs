@@ -337,3 +337,31 @@ async fn the_value_of_a_mutex_is_entry_token_and_label() {
         server.command::<()>("FLUSHALL");
     }
 }
+
+/// The format allows both, so that a client that writes them needs no other format (ADR 1).
+#[tokio::test]
+async fn a_value_that_is_marked_or_has_no_token_yet_is_one_of_ours() {
+    let server = Server::start();
+    let client = server.client();
+    for (rest, token) in
+        [("+7:web-1", Some(7)), ("+7", Some(7)), (":", None), ("::web-1", None), ("+", None)]
+    {
+        let (mine, heir) = (mutex("job"), mutex("job"));
+        let value = format!("{}{rest}", mine.id);
+        server.bytes::<()>(&[b"SET", b"job", value.as_bytes(), b"PX", b"60000"]);
+        let token = token.map(lock_core::FencingToken::new);
+        let rows = client.redis.queue(&name("job")).await.unwrap();
+        assert_eq!((rows[0].entry, rows[0].token), (Some(mine.id), token), "{rest}");
+        assert_eq!(client.redis.list("").await.unwrap(), [name("job")], "{rest}");
+        if let Some(token) = token {
+            assert!(matches!(client.renew(&mine, token).await, Renewal::Renewed { .. }), "{rest}");
+        }
+        let another = lock_core::FencingToken::new(77);
+        assert_eq!(client.renew(&mine, another).await, Renewal::Lost, "{rest}");
+        let place = waiting(client.create(&heir).await);
+        assert!(matches!(place.holder, Some(Holder::Ours { .. })), "{rest}: {:?}", place.holder);
+        assert_eq!(client.leave(&mine).await, Departure::Left, "{rest}");
+        assert_eq!(admitted(client.again(&heir, place.token).await), place.token, "{rest}");
+        client.leave(&heir).await;
+    }
+}

@@ -4,17 +4,18 @@
 //! look. The other keys of a lock are its *companions*:
 //!
 //! ```text
-//! prefix  0xFF  1  letter  {tag}  rest
+//! prefix  0xFF  2  letter  {tag}  rest
 //! ```
 //!
-//! The byte 0xFF occurs in no UTF-8, so a companion is never the key of a lock. `1` is the version of the stored format.
-//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the same slot as its lock.
+//! The byte 0xFF occurs in no UTF-8, so a companion is never the key of a lock. `2` is the version of the stored format.
+//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the same slot as its lock. The counter of tokens has no
+//! rest: all locks of a slot share it.
 
 use std::sync::LazyLock;
 
 use lock_core::{EntryId, LockName};
 
-const VERSION: u8 = b'1';
+const VERSION: u8 = b'2';
 const SLOTS: usize = 16_384;
 
 /// The keys of one lock.
@@ -48,9 +49,10 @@ impl Keys {
         self.companion(b"e")
     }
 
-    /// The last token: a string.
-    pub(crate) fn tokens(&self) -> Vec<u8> {
-        self.companion(b"t")
+    /// The counter of tokens of all locks in the slot of this one: a stream without entries, whose last id is the last token.
+    pub(crate) fn counter(&self) -> Vec<u8> {
+        let prefix = &self.raw[..self.prefix_len];
+        counter_of(prefix, TAGS[slot(hash_tag(&self.raw).unwrap_or(&self.raw))])
     }
 
     /// The tombstone of an entry that left while a create of it was in doubt: a string.
@@ -62,6 +64,15 @@ impl Keys {
         let prefix = &self.raw[..self.prefix_len];
         [prefix, &[0xFF, VERSION], letter, &self.tail].concat()
     }
+}
+
+/// The counters of all slots. Most of them do not exist.
+pub(crate) fn counters(prefix: &str) -> impl Iterator<Item = Vec<u8>> {
+    TAGS.iter().map(move |tag| counter_of(prefix.as_bytes(), *tag))
+}
+
+fn counter_of(prefix: &[u8], tag: u32) -> Vec<u8> {
+    [prefix, &[0xFF, VERSION], format!("c{{{tag}}}").as_bytes()].concat()
 }
 
 /// The key that marks that some process with this prefix may not publish. The scripts derive it from a channel.
@@ -124,25 +135,52 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 }
 
 fn slot(tag: &[u8]) -> usize {
-    usize::from(crc16(tag)) % SLOTS
+    slot_of(crc16(tag))
+}
+
+fn slot_of(crc: u16) -> usize {
+    usize::from(crc) % SLOTS
 }
 
 /// CRC16/XMODEM, as Redis Cluster uses it.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
-        })
-    })
+    bytes.iter().fold(0, |crc, &byte| step(crc, byte))
 }
+
+/// The checksum of some bytes and one more.
+fn step(crc: u16, byte: u8) -> u16 {
+    (crc << 8) ^ STEPS[usize::from((crc >> 8) ^ u16::from(byte))]
+}
+
+/// The checksum of each byte.
+const STEPS: [u16; 256] = {
+    let mut steps = [0; 256];
+    let (mut at, mut first) = (0, 0_u16);
+    while at < steps.len() {
+        let (mut crc, mut bit) = (first, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        steps[at] = crc;
+        at += 1;
+        first = first.wrapping_add(0x0100);
+    }
+    steps
+};
 
 /// For each slot, the smallest number whose decimal digits hash to it.
 static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut tags = vec![None; SLOTS];
     let mut missing = SLOTS;
+    // The checksum of the digits before the last one, which ten numbers share: a process needs this table for its first lock.
+    let mut stem = 0;
     // Ends: every slot has a number of at most six digits, which a test shows.
-    for number in 0_u32.. {
-        let tag = &mut tags[slot(number.to_string().as_bytes())];
+    for (number, digit) in (0_u32..).zip((b'0'..=b'9').cycle()) {
+        if digit == b'0' && number > 0 {
+            stem = crc16((number / 10).to_string().as_bytes());
+        }
+        let tag = &mut tags[slot_of(step(stem, digit))];
         if tag.is_none() {
             *tag = Some(number);
             missing -= 1;

@@ -70,7 +70,8 @@ fn read_enter(answer: &Value) -> Read<EnterReply> {
         ("G", []) => Ok(EnterReply::Gone),
         ("M", [kind, limit]) => Err(mismatch(self::kind(kind)?, number(limit)?)),
         ("F", [what]) => Err(foreign(text(Some(what))?)),
-        ("X", []) => Err(refusal(Kind::TokensExhausted, "the token counter is at its end".into())),
+        ("C", [key]) => Err(counter_trouble(Kind::ForeignData, key, "is no counter of tokens")?),
+        ("X", [key]) => Err(counter_trouble(Kind::TokensExhausted, key, "is at its end")?),
         _ => Err(not_understood(answer)),
     }
 }
@@ -179,7 +180,8 @@ fn row(kind: LockKind, limit: u32, row: &Value) -> Read<QueueRow> {
             "w" => false,
             _ => return Err(not_understood(row)),
         },
-        token: Some(self::token(token)?),
+        // The token of a holder is not written yet if its value has none.
+        token: if bytes(Some(token))?.is_empty() { None } else { Some(self::token(token)?) },
         lease_left,
         label: self::label(label)?,
     })
@@ -258,6 +260,13 @@ fn mismatch(found_kind: LockKind, found_limit: u32) -> Refusal {
 fn foreign(what: &str) -> Refusal {
     let what = excerpt(format_args!("{what}"));
     refusal(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
+}
+
+/// The key of a counter is quoted as `redis-cli` takes it.
+fn counter_trouble(kind: Kind, key: &Value, trouble: &str) -> Read<Refusal> {
+    let key = excerpt(format_args!("{}", bytes(Some(key))?.escape_ascii()));
+    let message = format!("\"{key}\", from which all locks of its slot take their tokens, {trouble}");
+    Ok(refusal(kind, message))
 }
 
 /// The error of one of several leases: a line as the server writes it.

@@ -54,6 +54,9 @@ pub(crate) static RENEW: LazyLock<Script> =
 pub(crate) static QUEUE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/queue_head.lua"), include_str!("scripts/queue.lua")));
 
+pub(crate) static COUNTERS: LazyLock<Script> =
+    LazyLock::new(|| Script::of(include_str!("scripts/counters.lua").to_owned()));
+
 pub(crate) static PERHAPS_OURS: LazyLock<Script> =
     LazyLock::new(|| Script::of(include_str!("scripts/perhaps_ours.lua").to_owned()));
 

@@ -3,6 +3,8 @@
 mod bug_bank;
 mod framing;
 mod server;
+#[path = "common/slots.rs"]
+mod slots;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -139,7 +139,7 @@ async fn a_departure_without_doubt_leaves_no_tombstone() {
     let holder = mutex("job");
     client.hold(&holder).await;
     assert_eq!(client.leave(&holder).await, Departure::Left);
-    assert_eq!(server.keys(), [companion("t", "job")], "only the token counter stays");
+    assert_eq!(server.keys(), [counter("job")], "only the counter of the slot stays");
     client.hold(&holder).await;
 }
 

@@ -26,6 +26,8 @@ enum Stored {
     /// Fields of a hash.
     Fields(BTreeMap<Vec<u8>, Vec<u8>>),
     List(Vec<u8>),
+    /// The last id of an empty stream.
+    Stream(u64, u64),
 }
 
 fn number() -> BoxedStrategy<String> {
@@ -53,7 +55,8 @@ fn text() -> BoxedStrategy<Vec<u8>> {
         prop::collection::vec(any::<u8>(), 0..40),
         number().prop_map(String::into_bytes),
         // Almost the value of a mutex.
-        (number(), id(), ":?.{0,5}").prop_map(|(token, id, rest)| format!("{token}:{id}{rest}").into_bytes()),
+        (id(), "[:+.]", number(), ":?.{0,5}")
+            .prop_map(|(id, mark, token, rest)| format!("{id}{mark}{token}{rest}").into_bytes()),
         // Almost the description of an entry.
         (prop::collection::vec(number(), 2..6), id(), ":?.{0,5}").prop_map(|(numbers, id, rest)| format!(
             "{} {id} {rest}",
@@ -89,16 +92,24 @@ fn stored() -> BoxedStrategy<Stored> {
     .boxed()
 }
 
+fn ids() -> BoxedStrategy<Stored> {
+    const EXACT_TO: u64 = 1 << 53;
+    let part = || prop_oneof![Just(u64::MAX), 1..2_000_u64, EXACT_TO - 5..EXACT_TO + 5, 1_u64..u64::MAX];
+    (part(), part()).prop_map(|(ms, sequence)| Stored::Stream(ms, sequence)).boxed()
+}
+
 /// The lock, its queue, entries, counter and tombstone: mostly with the right type, which reaches the interesting cases.
 fn keys() -> impl Strategy<Value = Vec<(Vec<u8>, Stored)>> {
     let queue = prop_oneof![2 => Just(Stored::Nothing), 4 => scores(), 1 => stored()];
     let entries = prop_oneof![1 => Just(Stored::Nothing), 5 => fields(), 1 => stored()];
-    (stored(), queue, entries, stored(), stored()).prop_map(|(lock, queue, entries, tokens, tombstone)| {
+    let tokens = prop_oneof![1 => Just(Stored::Nothing), 4 => ids(), 1 => stored()];
+    let counter = counter("job");
+    (stored(), queue, entries, tokens, stored()).prop_map(move |(lock, queue, entries, tokens, tombstone)| {
         vec![
             (b"job".to_vec(), lock),
             (companion("q", "job"), queue),
             (companion("e", "job"), entries),
-            (companion("t", "job"), tokens),
+            (counter.clone(), tokens),
             (companion(&format!("x{ID}"), "job"), tombstone),
         ]
     })
@@ -112,6 +123,10 @@ fn store(server: &mut redis::Connection, keys: &[(Vec<u8>, Stored)]) {
             Stored::Nothing => {}
             Stored::Text(text) => drop(pipe.cmd("SET").arg(key).arg(text)),
             Stored::List(text) => drop(pipe.cmd("RPUSH").arg(key).arg(text)),
+            Stored::Stream(ms, sequence) => {
+                let id = format!("{ms}-{sequence}");
+                pipe.cmd("XADD").arg(key).arg("MAXLEN").arg(0).arg(id).arg("t").arg("");
+            }
             Stored::Scores(members) => {
                 for (member, score) in members {
                     pipe.cmd("ZADD").arg(key).arg(*score).arg(member);
@@ -183,18 +198,15 @@ fn no_stored_data_makes_a_verb_panic_hang_or_touch_a_foreign_lock() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Whether a value is a token, an entry and possibly a label, as in ADR 1. A value that contains the id of the requesting entry counts, too:
+/// Whether a value is an entry, a token and possibly a label, as in ADR 1. A value that contains the id of the requesting entry counts, too:
 /// other clients cannot guess 128 bits.
 fn is_ours(text: &[u8]) -> bool {
     if text.windows(ID.len()).any(|part| part == ID.as_bytes()) {
         return true;
     }
-    let Some(colon) = text.iter().position(|&b| b == b':') else { return false };
-    let (token, rest) = (&text[..colon], &text[colon + 1..]);
     let hex = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-    let digits = rest.iter().take_while(|b| hex(b)).count();
-    !token.is_empty()
-        && token.iter().all(u8::is_ascii_digit)
-        && digits == 32
-        && matches!(rest.get(32), None | Some(b':'))
+    let digits = text.iter().take_while(|b| hex(b)).count();
+    let [b':' | b'+', rest @ ..] = &text[digits..] else { return false };
+    let token = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    digits == 32 && matches!(rest.get(token), None | Some(b':'))
 }

@@ -169,6 +169,40 @@ async fn a_server_is_diagnosed_by_its_facts_and_its_problems() {
     assert!(u128::from(ahead.unsigned_abs()) <= took.as_millis() + 1, "{ahead} in {took:?}");
 }
 
+/// A counter is shared by all locks of its slot, so one that is broken or was raised concerns all of them.
+#[tokio::test]
+async fn counters_that_are_broken_or_ahead_of_the_clock_are_problems() {
+    let server = Server::start();
+    server.command::<()>("CONFIG SET appendonly yes");
+    let client = server.client();
+    let told = async || {
+        let diagnosis = client.redis.diagnose().await.unwrap();
+        let present = diagnosis.facts.into_iter().find(|(fact, _)| *fact == "token counters").unwrap().1;
+        (present, diagnosis.problems)
+    };
+    client.hold(&mutex("job")).await;
+    client.hold(&mutex("another")).await;
+    assert_eq!(told().await, ("2 of 16384".to_owned(), vec![]));
+    let key = counter("job").escape_ascii().to_string();
+    for (id, says) in
+        [("9007199254740991-0", "at its end"), ("9000000000000-0", "ahead of the server's clock")]
+    {
+        server.set_counter("job", id);
+        let (present, problems) = told().await;
+        assert_eq!(present, "2 of 16384");
+        assert!(problems.len() == 1, "{problems:?}");
+        assert!(problems[0].contains(says) && problems[0].contains(&key), "{problems:?}");
+    }
+    server.bytes::<()>(&[b"DEL", &counter("job")]);
+    server.bytes::<()>(&[b"RPUSH", &counter("job"), b"data"]);
+    let (_, problems) = told().await;
+    assert!(problems.len() == 1 && problems[0].contains("holds a list"), "{problems:?}");
+    assert!(problems[0].contains(&key), "{problems:?}");
+    // The repair that it names.
+    server.bytes::<()>(&[b"DEL", &counter("job")]);
+    assert_eq!(told().await, ("1 of 16384".to_owned(), vec![]));
+}
+
 /// A user who may read and publish knows the channels, the entries and the tokens.
 #[tokio::test]
 async fn a_forged_hint_makes_a_waiter_that_confirms_look_and_nothing_more() {
@@ -298,7 +332,9 @@ async fn the_documented_permissions_are_enough() {
     let diagnosis = client.redis.diagnose().await.unwrap();
     assert_eq!(diagnosis.problems.len(), 1);
     assert!(diagnosis.facts.contains(&("users", "not told".to_owned())), "{:?}", diagnosis.facts);
-    server.bytes::<()>(&[b"SET", b"locks:\xff1t{clock}", b"9000000000000000000"]);
+    // A clock that stands still takes one command more.
+    let counter = slots::counter_key("locks:", b"locks:clock");
+    server.bytes::<()>(&[b"XADD", &counter, b"9000000000000-999", b"t", b""]);
     client.hold(&mutex("clock")).await;
     // Nothing more is permitted.
     let outside: redis::RedisResult<()> = redis::Client::open(server.url().replace("//", "//app:secret@"))

@@ -20,7 +20,7 @@ async fn await_tombstones(server: &Server, redis: &Redis, count: usize) {
     soon(async {
         loop {
             redis.queue(&name("any")).await.unwrap();
-            if server.keys().iter().filter(|key| key.starts_with(b"\xff1x")).count() == count {
+            if server.keys().iter().filter(|key| key.starts_with(b"\xff2x")).count() == count {
                 return;
             }
         }
@@ -31,7 +31,7 @@ async fn await_tombstones(server: &Server, redis: &Redis, count: usize) {
 /// Asserts that only the counters of tokens are left.
 fn assert_nobody_is_left(server: &Server) {
     let keys = server.keys();
-    assert!(keys.iter().all(|key| key.starts_with(b"\xff1t")), "{keys:?}");
+    assert!(keys.iter().all(|key| is_counter(key)), "{keys:?}");
 }
 
 /// Opens everything that a request needs.

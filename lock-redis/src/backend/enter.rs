@@ -29,7 +29,7 @@ pub(super) async fn enter(
         }
     };
     let own = redis.keys(&entry.name);
-    let keys = [own.lock(), own.queue(), own.entries(), own.tokens(), own.tombstone(entry.id)];
+    let keys = [own.lock(), own.queue(), own.entries(), own.counter(), own.tombstone(entry.id)];
     let mode = match wait {
         WaitMode::Try => 't',
         WaitMode::Queue if subscriber.is_live() => 'q',
@@ -42,8 +42,8 @@ pub(super) async fn enter(
         Step::Again(token) => format!("{mode} {kind} {permits} {limit} {token}"),
     };
     let owner = match &entry.label {
-        None => format!(":{}", entry.id),
-        Some(label) => format!(":{}:{label}", entry.id),
+        None => entry.id.to_string(),
+        Some(label) => format!("{}:{label}", entry.id),
     };
     let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), subscriber.channel().to_vec()];
     let creates = (step == Step::Create).then_some(entry.id);

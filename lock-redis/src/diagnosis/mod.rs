@@ -1,6 +1,7 @@
 //! Facts about the server, and its problems as a store of locks.
 
 mod acl;
+mod counters;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,7 @@ use crate::{
     server_info::{self, ServerInfo, use_instead},
 };
 
-/// The oldest version that has all commands of the scripts: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
+/// The oldest version that has all commands of the scripts: `SET … PXAT` and `ZADD … GT`.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// Two clocks that are kept by a time service differ by less than this.
@@ -55,6 +56,7 @@ pub(crate) async fn diagnose(
     data_problems(&mut diagnosis.problems, &facts, &settings);
     diagnosis.problems.extend(notifications.problems().await.map_err(|failure| failure.to_unsent())?);
     check_users(client, config, &mut diagnosis).await?;
+    counters::check(client, &config.prefix, &mut diagnosis).await?;
     if ahead.unsigned_abs() > MAX_CLOCK_DIFFERENCE.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \

@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// The keys that no other lock has.
+fn own(keys: &Keys) -> Vec<Vec<u8>> {
+    vec![keys.lock(), keys.queue(), keys.entries(), keys.tombstone(EntryId::new(7))]
+}
+
 pub(crate) fn all(keys: &Keys) -> Vec<Vec<u8>> {
-    let entry = EntryId::new(7);
-    vec![keys.lock(), keys.queue(), keys.entries(), keys.tokens(), keys.tombstone(entry)]
+    [own(keys), vec![keys.counter()]].concat()
 }
 
 /// All keys of a lock have the same slot in a cluster.
@@ -15,10 +19,15 @@ pub(crate) fn have_one_slot(keys: &Keys) {
     assert_eq!(slots.len(), 1, "{keys:?}");
 }
 
-/// No key of a lock is a key of another.
+/// No key of a lock is a key of another, except the counter of tokens, which all locks of a slot share.
 pub(crate) fn never_meet(one: &Keys, other: &Keys) {
-    let distinct: BTreeSet<_> = [one, other].into_iter().flat_map(all).collect();
-    assert_eq!(distinct.len(), 10, "{one:?} {other:?}");
+    let mut distinct: BTreeSet<_> = [one, other].into_iter().flat_map(own).collect();
+    assert_eq!(distinct.len(), 8, "{one:?} {other:?}");
+    let counters = BTreeSet::from([one.counter(), other.counter()]);
+    distinct.extend(counters.iter().cloned());
+    assert_eq!(distinct.len(), 8 + counters.len(), "{one:?} {other:?}");
+    let share = slot(&hashed(&one.lock())) == slot(&hashed(&other.lock()));
+    assert_eq!(counters.len(), if share { 1 } else { 2 }, "{one:?} {other:?}");
 }
 
 /// Only the key of the lock itself may collide with a key under another prefix. Prefixes have to be chosen so that it does not.
@@ -32,7 +41,7 @@ pub(crate) fn are_read_back(keys: &Keys, prefix: &str, name: &str) {
     for key in [keys.lock(), keys.queue()] {
         assert_eq!(name_of(prefix, &key).as_ref().map(LockName::as_str), Some(name), "{keys:?}");
     }
-    for key in [keys.entries(), keys.tokens(), keys.tombstone(EntryId::new(1))] {
+    for key in [keys.entries(), keys.counter(), keys.tombstone(EntryId::new(1))] {
         assert_eq!(name_of(prefix, &key), None, "{keys:?}");
     }
 }

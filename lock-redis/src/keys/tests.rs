@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::{promises::*, *};
@@ -63,6 +65,15 @@ fn every_slot_has_a_tag_of_at_most_six_digits() {
     for (slot_of, tag) in TAGS.iter().enumerate() {
         assert_eq!(slot(tag.to_string().as_bytes()), slot_of);
         assert!(*tag < 1_000_000);
+    }
+}
+
+#[test]
+fn there_is_one_counter_for_each_slot() {
+    let all: BTreeSet<_> = counters("p:").collect();
+    assert_eq!(all.len(), SLOTS);
+    for of in ["job", "{a}b", "a}", "ü"] {
+        assert!(all.contains(&keys("p:", of).counter()), "{of}");
     }
 }
 

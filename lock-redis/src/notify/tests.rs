@@ -82,8 +82,8 @@ fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?client_name=me&prefix=p:", server.url()));
     let channel = notifications.current().channel().to_vec();
-    assert!(channel.starts_with(b"p:\xff1h:"));
-    assert_eq!(channel.len(), b"p:\xff1h:".len() + 32);
+    assert!(channel.starts_with(b"p:\xff2h:"));
+    assert_eq!(channel.len(), b"p:\xff2h:".len() + 32);
     assert_eq!(server.clients().len(), 0);
     drop(listen(&notifications, 1));
     drop(listen(&notifications, 2));

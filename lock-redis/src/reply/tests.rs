@@ -15,7 +15,7 @@ fn hostile() -> impl Strategy<Value = Value> {
         Just(Value::Nil),
         any::<i64>().prop_map(Value::Int),
         prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::BulkString),
-        "[AWBGMFXhwfmrs1]{1,2}".prop_map(|text| bulk(&text)),
+        "[AWBGMFCXhwfmrs1]{1,2}".prop_map(|text| bulk(&text)),
         "[0-9a-f]{32}".prop_map(|text| bulk(&text)),
         "[0-9]{1,24}".prop_map(|text| bulk(&text)),
         ".*".prop_map(Value::SimpleString),
@@ -80,11 +80,18 @@ fn every_error_names_the_server() {
     let error = of_enter(&["F", "list"]);
     assert_eq!(*error.kind(), Kind::ForeignData);
     assert_eq!(error.to_string(), "redis: h:1: the key holds a list that no lock of ours wrote");
+    let counter = Value::BulkString(b"p:\xff2c{7}".to_vec());
+    for (letter, kind) in [("C", Kind::ForeignData), ("X", Kind::TokensExhausted)] {
+        let error = enter(&Value::Array(vec![bulk(letter), counter.clone()]), SERVER).unwrap_err();
+        assert_eq!(*error.kind(), kind);
+        assert!(error.to_string().contains("\"p:\\xff2c{7}\", from which all locks of its slot"), "{error}");
+    }
     let strange = bulk("strange");
     let one = Value::Array(vec![strange.clone()]);
     for error in [
         of_enter(&["M", "m", "1"]),
         of_enter(&["X"]),
+        of_enter(&["X", "counter"]),
         of_enter(&["W", "1"]),
         enter(&Value::Nil, SERVER).unwrap_err(),
         departure(&Value::Nil, SERVER).unwrap_err(),

@@ -1,25 +1,34 @@
-local label = owner:sub(34)
 local process = channel:sub(-32)
 local mode, my_kind, my_permits, my_limit, place = claim:match('^(%a) (%a) (%d+) (%d+) ?(%d*)$')
 local tries, creates = mode == 't', place == ''
 local permits = tonumber(my_permits)
 
--- A token larger than any before: the time, or one more than the last token if the clock is behind that. This is the first
--- write of an enter that creates: out of memory, it is refused before anything has changed.
+-- A token larger than any before in this slot: the next id of the counter, a stream without entries. The server makes its ids of the clock
+-- in ms, or of the last id if the clock is behind that, and a sequence. The token is ms * 1000 + sequence, as text, which is exact past 2^53.
+-- This is the first write of an enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
-    local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
-    local last_us, us = tonumber(last), tonumber(now_us)
-    if not last or last_us and last_us < us then
-        call('PEXPIRE', counter, '2592000000')
-        return now_us
+    drawn = drawn or redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
+    local trouble = type(drawn) == 'table' and drawn.err
+    if trouble and trouble:find('WRONGTYPE', 1, true) then
+        return nil, {'C', counter}
+    elseif trouble and trouble:find('exhausted', 1, true) then
+        return nil, {'X', counter}
+    elseif trouble then
+        -- Fails again, with the error as the server words it.
+        drawn = call('XADD', counter, 'MAXLEN', '0', '*', 't', '')
     end
-    call('SET', counter, last, 'KEEPTTL')
-    local next = redis.pcall('INCR', counter)
-    if type(next) == 'number' then
-        call('PEXPIRE', counter, '2592000000')
-        return call('GET', counter)
+    local ms, sequence = drawn:match('^(%d+)%-(%d+)$')
+    -- Up to here, Lua has each ms exactly.
+    local last = 2^53 - 1
+    if tonumber(sequence) > 999 and tonumber(ms) < last then
+        -- The clock stands still, or is behind.
+        ms, sequence = whole(ms + 1), 0
+        call('XADD', counter, 'MAXLEN', '0', ms .. '-0', 't', '')
     end
-    return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
+    if tonumber(ms) >= last then
+        return nil, {'X', counter}
+    end
+    return ms .. string.format('%03d', sequence)
 end
 
 -- The earliest end, in ms from now, of a lease whose end can admit this entry. PR15: looks at the nearest entries ahead until
@@ -140,7 +149,7 @@ local function create()
     end
     local expiry = now + ttl + 1
     if kind == 'm' and fits then
-        call('SET', raw, token .. ':' .. id .. label, 'PX', ttl)
+        call('SET', raw, id .. ':' .. token .. label, 'PX', ttl)
         return token
     end
     write_entry(token, ttl, expiry, permits, process, label)

@@ -2,7 +2,7 @@
 --
 -- Variables of the verb: call, raw, q, e, id, channel, now_us (as text; nil if the clock was not read yet).
 --
--- raw  mutex: the string token:id[:label]. Otherwise a sorted set of holders, id -> end of the lease in ms.
+-- raw  mutex: the string id:token[:label], see ADR 1. Otherwise a sorted set of holders, id -> end of the lease in ms.
 -- q    the waiters: a sorted set, id -> small number.
 -- e    hash, id -> 'token ttl expiry permits process label' of waiters, and of the holders in a set;
 --      (process: where to send hints, as the last digits of a channel: each runtime of a process has one);
@@ -40,7 +40,7 @@ end
 local function read_lock()
     shape, holder = call('TYPE', raw).ok, nil
     if shape == 'string' then
-        holder_token, holder, holder_label = call('GET', raw):match('^(%d+):([0-9a-f]+)(.*)$')
+        holder, holder_token, holder_label = call('GET', raw):match('^([0-9a-f]+)[:+](%d*)(.*)$')
         local ours = holder and #holder == 32 and (holder_label == '' or holder_label:sub(1, 1) == ':')
         shape, holder = ours and 'ours' or 'foreign', ours and holder or nil
     end
@@ -152,7 +152,7 @@ local function admit(heirs)
     if kind == 'm' then
         local heir = heirs[1]
         call('HDEL', e, heir.id)
-        call('SET', raw, heir.token .. ':' .. heir.id .. heir.label, 'PXAT', heir.expiry)
+        call('SET', raw, heir.id .. ':' .. heir.token .. heir.label, 'PXAT', heir.expiry)
         shape, holder, holder_token, holder_label = 'ours', heir.id, heir.token, heir.label
         return
     end

@@ -10,8 +10,8 @@ local answers, open = {}, {}
 for i = 1, #KEYS / 3 do
     local lock, at = KEYS[3 * i - 2], 4 * i - 2
     local value = ARGV[at] == 'm' and redis.pcall('GET', lock)
-    local mine = ARGV[at + 2] .. ':' .. ARGV[at + 1]
-    if type(value) == 'string' and value:sub(1, #mine) == mine then
+    local holder, token = (type(value) == 'string' and value or ''):match('^([0-9a-f]+)[:+](%d*)')
+    if holder == ARGV[at + 1] and token == ARGV[at + 2] then
         -- PR04: a lease only grows. H59: a lease whose expiry was removed gets one again.
         if call('PTTL', lock) < tonumber(ARGV[at + 3]) then
             call('PEXPIRE', lock, ARGV[at + 3])

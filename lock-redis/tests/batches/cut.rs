@@ -156,7 +156,7 @@ async fn batched_acquisitions_and_releases_survive_a_cut_at_any_byte() {
         for released in released {
             assert!(released.unwrap().confirmed().is_ok(), "{bytes}");
         }
-        let left: Vec<_> = server.keys().into_iter().filter(|key| !key.starts_with(b"\xff1")).collect();
+        let left: Vec<_> = server.keys().into_iter().filter(|key| !key.starts_with(b"\xff2")).collect();
         assert_eq!(left, Vec::<Vec<u8>>::new(), "{bytes}");
     }
 }

@@ -1,6 +1,8 @@
 //! A server for each test, and its clients.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub(crate) mod slots;
+
 use std::{sync::OnceLock, time::Duration};
 
 use lock_conformance::LogText;
@@ -103,6 +105,18 @@ impl Server {
         calls.map_or(0, |calls| calls.parse().unwrap())
     }
 
+    /// Sets the last token of the slot of a name without braces, under no prefix.
+    pub(crate) fn raise_tokens(&self, of: &str, last: u64) {
+        self.set_counter(of, &slots::counter_id(last));
+    }
+
+    /// Sets the last id of the counter of this slot.
+    pub(crate) fn set_counter(&self, of: &str, id: &str) {
+        let key = counter(of);
+        self.bytes::<()>(&[b"DEL", &key]);
+        self.bytes::<()>(&[b"XADD", &key, b"MAXLEN", b"0", id.as_bytes(), b"t", b""]);
+    }
+
     pub(crate) fn forget_calls(&self) {
         self.command::<()>("CONFIG RESETSTAT");
     }
@@ -202,7 +216,17 @@ pub(crate) fn living(mut entry: Entry, ttl: u64) -> Entry {
 
 /// A companion key of a name without braces, under no prefix.
 pub(crate) fn companion(letter: &str, of: &str) -> Vec<u8> {
-    [b"\xff1", letter.as_bytes(), b"{", of.as_bytes(), b"}"].concat()
+    [b"\xff2", letter.as_bytes(), b"{", of.as_bytes(), b"}"].concat()
+}
+
+/// The counter of tokens of a name without braces, under no prefix.
+pub(crate) fn counter(of: &str) -> Vec<u8> {
+    slots::counter_key("", of.as_bytes())
+}
+
+/// Whether a key under no prefix is a counter of tokens.
+pub(crate) fn is_counter(key: &[u8]) -> bool {
+    key.starts_with(b"\xff2c{")
 }
 
 pub(crate) fn admitted(standing: Standing) -> FencingToken {

@@ -6,6 +6,8 @@ use lock_conformance::Footprint;
 use lock_core::{FencingToken, LockName};
 use redis::Value;
 
+use crate::slots::{counter_id, counter_key};
+
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The user of the clients, in cases that need one.
 const USER: &str = "clients";
@@ -60,13 +62,24 @@ impl Admin {
         list == Value::Array(vec![bulk("not"), bulk("a lock")])
     }
 
-    /// Sets the counter of a name: see `docs/adr` for the stored format. Only for names without braces.
+    /// Sets the counter of the slot of a name: see `docs/adr` for the stored format. Only for names without braces.
     pub(crate) fn raise_tokens(&self, name: &LockName, last: FencingToken) {
-        assert!(!name.as_str().contains(['{', '}']), "the companions of such a name have another tag");
-        let key = [self.prefix.as_bytes(), &[0xFF], b"1t{", &self.key(name), b"}"].concat();
-        // The counters of Redis are signed.
-        let last = last.get().min(i64::MAX.unsigned_abs());
-        self.command(redis::cmd("SET").arg(key).arg(last.to_string()));
+        assert!(!name.as_str().contains(['{', '}']), "such a name has another slot");
+        let key = counter_key(&self.prefix, &self.key(name));
+        self.command(redis::cmd("DEL").arg(&key));
+        let id = counter_id(last.get());
+        self.command(redis::cmd("XADD").arg(key).arg("MAXLEN").arg(0).arg(id).arg("t").arg(""));
+    }
+
+    /// Deletes the counters of tokens, if the server can be asked.
+    pub(crate) fn delete_counters(&self) {
+        let pattern = [self.prefix.as_bytes(), b"\xff2c*"].concat();
+        let counters = self.try_command(redis::cmd("KEYS").arg(pattern));
+        let counters: Option<Vec<Vec<u8>>> =
+            counters.ok().and_then(|found| redis::from_redis_value(found).ok());
+        for counter in counters.unwrap_or_default() {
+            let _ = self.try_command(redis::cmd("DEL").arg(counter));
+        }
     }
 
     /// What the clients use at the server; with `theirs`, the server is theirs alone, and its memory counts, too.
@@ -76,7 +89,7 @@ impl Admin {
         // See `docs/adr` for the stored format: token counters, and tombstones.
         let is_kept = |key: &&Vec<u8>| {
             let companion = key.get(self.prefix.len()..).unwrap_or_default();
-            companion.starts_with(b"\xff1t") || companion.starts_with(b"\xff1x")
+            companion.starts_with(b"\xff2c") || companion.starts_with(b"\xff2x")
         };
         let kept = keys.iter().filter(is_kept).count() as u64;
         let clients: String = self.ask(redis::cmd("CLIENT").arg("LIST"));

@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, NOT_OURS, ServerControl, Unsupported};
-use lock_core::{FencingToken, LockName};
+use lock_core::LockName;
 
 use super::Admin;
 
-/// A server that is only known by its URL. It supports only the operations on one name.
+/// A server that is only known by its URL. It supports only the operations on one name: a counter of tokens has
+/// many names.
 #[derive(Debug)]
 pub(crate) struct ServerByUrl(Admin);
 
@@ -14,6 +15,13 @@ impl ServerByUrl {
     /// The server of this operator.
     pub(crate) fn new(admin: Admin) -> Self {
         Self(admin)
+    }
+}
+
+/// Counters of tokens have no expiry, and the prefix of the case is used by nobody else.
+impl Drop for ServerByUrl {
+    fn drop(&mut self) {
+        self.0.delete_counters();
     }
 }
 
@@ -40,11 +48,6 @@ impl ServerControl for ServerByUrl {
 
     async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
         Ok(self.0.has_foreign(name))
-    }
-
-    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
-        self.0.raise_tokens(name, last);
-        Ok(())
     }
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {

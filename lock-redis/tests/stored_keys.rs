@@ -343,8 +343,7 @@ async fn the_value_of_a_mutex_is_entry_token_and_label() {
 async fn a_value_that_is_marked_or_has_no_token_yet_is_one_of_ours() {
     let server = Server::start();
     let client = server.client();
-    for (rest, token) in
-        [("+7:web-1", Some(7)), ("+7", Some(7)), (":", None), ("::web-1", None), ("+", None)]
+    for (rest, token) in [("+7:web-1", Some(7)), ("+7", Some(7)), (":", None), ("::web-1", None), ("+", None)]
     {
         let (mine, heir) = (mutex("job"), mutex("job"));
         let value = format!("{}{rest}", mine.id);

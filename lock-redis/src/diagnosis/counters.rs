@@ -37,7 +37,9 @@ pub(super) async fn check(
             return Err(BackendError::new(STORE, Kind::Protocol, message));
         };
         present += counters.len();
-        counters.iter().for_each(|counter| flaws.note(counter, now));
+        for counter in &counters {
+            flaws.note(counter, now);
+        }
     }
     diagnosis.facts.push(("token counters", format!("{present} of {}", all.len())));
     diagnosis.problems.extend(flaws.problems());
@@ -161,7 +163,9 @@ mod tests {
         let answer = [bulk(&NOW.to_string())].into_iter().chain(rows).collect();
         let (now, counters) = read(&Value::Array(answer), &keys).unwrap();
         let mut flaws = Flaws::default();
-        counters.iter().for_each(|counter| flaws.note(counter, now));
+        for counter in &counters {
+            flaws.note(counter, now);
+        }
         flaws.problems()
     }
 

@@ -112,7 +112,7 @@ impl Database {
         retry::while_busy(give_up, || use_wal(&self.connection, &files.database))?;
         // The list of processes need not survive a loss of power; the first token of a file must.
         let empty = schema::inspect_snapshot(&self.connection, &files.database)? == DatabaseState::Empty;
-        self.opened = Some(OpenFiles::take(self.identity, files)?);
+        self.opened = Some(OpenFiles::take(self.identity, files, give_up)?);
         files.share().map_err(Failure::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;

@@ -52,19 +52,21 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Called when the connection has read something: then it has both files open, and SQLite does not remove them.
+    /// Called when the connection has read something: then it has both files open, and SQLite does not remove them. Waits while a former
+    /// shared memory is still open in this process: a connection is closed, and its files are removed, before it is taken off the list.
     ///
     /// # Errors
-    /// If they were removed.
-    pub(crate) fn take(database: FileId, files: &Files) -> Result<Self, Failure> {
+    /// If the files were removed, or the former shared memory is open for all that time.
+    pub(crate) fn take(database: FileId, files: &Files, give_up: Instant) -> Result<Self, Failure> {
+        const PAUSE: Duration = Duration::from_millis(1);
         let wal_files = WalFiles::of(files);
         let (Some(_), Some(shm)) = (wal_files.wal, wal_files.shm) else { return Err(incomplete(files)) };
-        let mut open = OPEN.lock();
-        let (known, connections) = open.entry(database).or_insert((shm, 0));
-        if *known != shm {
-            return Err(incomplete(files));
+        while !count_connection(database, shm) {
+            if Instant::now() + PAUSE >= give_up {
+                return Err(incomplete(files));
+            }
+            thread::sleep(PAUSE);
         }
-        *connections += 1;
         Ok(Self { database, shm, wal_files })
     }
 
@@ -95,6 +97,15 @@ impl Drop for OpenFiles {
             }
         }
     }
+}
+
+/// Counts one more connection of this process. False, and it is not counted, if others have another shared memory open.
+fn count_connection(database: FileId, shm: FileId) -> bool {
+    let mut open = OPEN.lock();
+    let (known, connections) = open.entry(database).or_insert((shm, 0));
+    let same = *known == shm;
+    *connections += usize::from(same);
+    same
 }
 
 /// Refuses a database with several names: under each it would have another log, and so other locks. Without this check, the locks that
@@ -234,16 +245,37 @@ mod tests {
     fn a_replaced_shared_memory_is_refused_while_the_former_one_is_open() {
         let (_folder, files, _connection) = in_use();
         let database = files.identity().unwrap();
-        let first = OpenFiles::take(database, &files).unwrap();
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let first = OpenFiles::take(database, &files, soon()).unwrap();
         assert!(first.is_in_place(&files));
-        let copy = files.shm.with_extension("copy");
-        fs::copy(&files.shm, &copy).unwrap();
-        fs::rename(&copy, &files.shm).unwrap();
+        replace(&files.shm);
         assert!(!first.is_in_place(&files));
         let shared = first.share();
         drop(first);
-        assert!(OpenFiles::take(database, &files).is_err());
+        assert!(OpenFiles::take(database, &files, soon()).is_err());
         drop(shared);
-        assert!(OpenFiles::take(database, &files).is_ok());
+        assert!(OpenFiles::take(database, &files, soon()).is_ok());
+    }
+
+    /// Otherwise a client that opens the file while the last other one of its process closes it would be refused.
+    #[test]
+    fn a_connection_of_this_process_that_is_being_closed_is_waited_for() {
+        let (_folder, files, _connection) = in_use();
+        let database = files.identity().unwrap();
+        let give_up = Instant::now() + Duration::from_secs(20);
+        let closing = OpenFiles::take(database, &files, give_up).unwrap();
+        replace(&files.shm);
+        let closer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(closing);
+        });
+        assert!(OpenFiles::take(database, &files, give_up).is_ok());
+        closer.join().unwrap();
+    }
+
+    fn replace(path: &Path) {
+        let copy = path.with_extension("copy");
+        fs::copy(path, &copy).unwrap();
+        fs::rename(&copy, path).unwrap();
     }
 }

@@ -58,7 +58,7 @@ fn holders(server: &Server, entries: &[Entry]) -> Vec<Option<(FencingToken, Entr
     command.extend(entries.iter().map(|entry| entry.name.as_str().as_bytes()));
     let values: Vec<Option<String>> = server.bytes(&command);
     let read = |value: String| {
-        let (token, id) = value.split_once(':').unwrap();
+        let (id, token) = value.split_once(':').unwrap();
         (token.parse().unwrap(), id.parse().unwrap())
     };
     values.into_iter().map(|value| value.map(read)).collect()

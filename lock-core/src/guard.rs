@@ -69,7 +69,8 @@ impl Guard {
         self.hold.entry_id()
     }
 
-    /// How long the lease lives without being renewed: what was asked for, or more where the store has no shorter one.
+    /// How long the lease lives without being renewed: what was asked for, more where the store has no shorter one, or less where the servers
+    /// allow none so long, as `maxSessionTimeout` of ZooKeeper limits it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.hold.ttl()

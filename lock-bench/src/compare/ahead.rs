@@ -133,7 +133,7 @@ const REASONS: [Reason; 25] = [
         "pair",
         SPEED,
         ALL,
-        "`SET NX` and one small script, as the floor itself: no queue and no fencing token. Ours are two scripts, which look at the clock and write a counter",
+        "`SET NX` and one small script, as the floor itself: no queue and no fencing token. Ours are two scripts, and the first writes a counter",
     ),
     reason(
         "redis",

@@ -41,11 +41,12 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
     Progress::subscribe(output);
     // A mistake is reported, and a signal answered, while the store is away, too.
     let options = Request::options(&args.lock, settings, program(&args).as_deref())?;
-    let timing = Timing::new(&options, args.grace.or(settings.file.grace))?;
+    let grace = args.grace.or(settings.file.grace);
+    Timing::new(&options, grace)?;
     let mut signals = Signals::terminating()?;
     let (store, waited) = Store::connect_for(&args.lock, settings, &mut signals, output).await?;
     let locks = &store.locks;
-    let request = Request::new(locks, &args.lock, settings, options, waited)?;
+    let request = Request::new(locks, &args.lock, settings, options.clone(), waited)?;
     let guard = match request.acquire(&mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
@@ -54,8 +55,8 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
         }
     };
     let name = guard.name().clone();
-    let ended = match hold_fast(&guard, timing).await {
-        Ok(()) => {
+    let ended = match hold_fast(&guard, Timing::granted(&options, grace, guard.ttl())).await {
+        Ok(timing) => {
             let url = args.pass_url.then_some(settings.url.as_str());
             supervise(&args, &store, &guard, timing, url, &mut signals, output).await
         }
@@ -104,12 +105,13 @@ fn outcome(name: &LockName, kept: bool, ended: RunResult) -> Result<Exit, Failur
 }
 
 /// Extends a lease that is too short to start a command with: a lock may be granted late in its lease.
-async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
+async fn hold_fast(guard: &Guard, timing: Result<Timing, Failure>) -> Result<Timing, Failure> {
+    let timing = timing?;
     if guard.remaining() > timing.needed_at_start() {
-        return Ok(());
+        return Ok(timing);
     }
     match guard.extend().await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(timing),
         Err(error) => Err(Failure::of_lock(&error)),
     }
 }

@@ -52,6 +52,24 @@ impl Timing {
         Ok(Self { grace, reserve, has_max_hold: options.max_hold.is_some(), ttl })
     }
 
+    /// The same for the ttl that was granted: a store may have a limit, as ZooKeeper has for the timeout of a session.
+    ///
+    /// # Errors
+    /// If that leaves no time for the grace.
+    pub(crate) fn granted(
+        options: &AcquireOptions,
+        grace: Option<Duration>,
+        ttl: Duration,
+    ) -> Result<Self, Failure> {
+        let granted = options.clone().ttl(ttl.min(options.ttl));
+        Self::new(&granted, grace).map_err(|failure| {
+            failure.hint(format!(
+                "a higher limit of the store: it granted a ttl of {ttl:?} instead of {:?}",
+                options.ttl
+            ))
+        })
+    }
+
     /// How much of the lease is left when SIGTERM is sent.
     pub(crate) fn needed_to_stop(self) -> Duration {
         self.grace + self.reserve
@@ -87,6 +105,16 @@ mod tests {
         assert_eq!(grace(s(20), None), s(5));
         assert_eq!(grace(s(300), None), s(10));
         assert_eq!(grace(s(30), Some(s(4))), s(1));
+    }
+
+    #[test]
+    fn a_ttl_that_the_store_shortens_shortens_the_grace_and_a_longer_one_does_not_lengthen_it() {
+        let options = AcquireOptions::new().ttl(s(30));
+        for (granted, grace) in [(s(4), s(1)), (s(30), s(30) / 4), (s(32), s(30) / 4)] {
+            assert_eq!(Timing::granted(&options, None, granted).unwrap().grace, grace);
+        }
+        let refused = Timing::granted(&options, Some(s(3)), s(4)).unwrap_err().to_string();
+        assert!(refused.contains("3s is too long") && refused.contains("4s instead of 30s"), "{refused}");
     }
 
     #[test]

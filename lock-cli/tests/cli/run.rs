@@ -5,6 +5,8 @@ use std::{fs, process::Stdio};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+#[cfg(feature = "zk")]
+use crate::server;
 use crate::{
     process::{
         Process, answered, distlock, holding, outcome, queue, until_queued, until_written,
@@ -42,6 +44,20 @@ fn a_command_that_is_not_there_or_not_for_running_leaves_the_lock_free() {
         assert!(failed.stderr.contains(command) && failed.stderr.contains("check"), "{failed:?}");
         assert!(queue(&store.url, "a").is_empty());
     }
+}
+
+/// ZooKeeper limits the timeout of a session. A grace for the ttl that was asked for could be longer than the lease.
+#[cfg(feature = "zk")]
+#[test]
+fn a_ttl_that_the_servers_shorten_shortens_the_grace() {
+    let server = server::zk_with_short_sessions();
+    let url = format!("zk://{}/short?tick=100ms", server.address());
+    let passed = outcome(&url, &["run", "a", "--ttl", "30s", "--", "sleep", "3"]);
+    assert_eq!((passed.code, &*passed.stderr), (Some(0), ""));
+    let refused = outcome(&url, &["run", "a", "--ttl", "30s", "--grace", "3s", "--", "true"]);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert!(refused.stderr.contains("ttl of 2s instead of 30s"), "{refused:?}");
+    assert!(queue(&url, "a").is_empty());
 }
 
 /// A background process of the command would keep it open.

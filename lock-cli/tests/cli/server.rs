@@ -29,11 +29,21 @@ pub(crate) fn etcd() -> Arc<EtcdServer> {
 /// The same with ZooKeeper. The short tick allows sessions as short as the ttl of a test.
 #[cfg(feature = "zk")]
 pub(crate) fn zk() -> Arc<ZooKeeperServer> {
-    const TICK: Duration = Duration::from_millis(100);
     static SHARED: Shared<ZooKeeperServer> = Shared::new(Weak::new());
-    let settings = ["maxSessionTimeout=86400000", "maxClientCnxns=0"];
+    shared(&SHARED, || start_zk(&["maxSessionTimeout=86400000", "maxClientCnxns=0"]))
+}
+
+/// A ZooKeeper server for one test alone, whose sessions live for at most 20 ticks, or 2 s.
+#[cfg(feature = "zk")]
+pub(crate) fn zk_with_short_sessions() -> ZooKeeperServer {
+    start_zk(&[])
+}
+
+#[cfg(feature = "zk")]
+fn start_zk(settings: &[&str]) -> ZooKeeperServer {
+    const TICK: Duration = Duration::from_millis(100);
     let java = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"];
-    shared(&SHARED, || block_on(ZooKeeperServer::start(TICK, &settings, &java)))
+    block_on(ZooKeeperServer::start(TICK, settings, &java))
 }
 
 #[cfg(any(feature = "etcd", feature = "zk"))]

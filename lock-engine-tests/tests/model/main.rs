@@ -9,7 +9,8 @@
 //! Times are counted from now, and tokens are renumbered in each state, so the number of states is finite, although each client acquires, renews
 //! and crashes any number of times. These are bounded: the number of clients, the ttl in ticks, and the number of slow messages, pending
 //! departures and entries of crashed clients at a time (see [`leases::Config`]). `sessions` does the same for stores with shared leases, where a
-//! waiter watches the entries ahead of it; messages are lost there, but none is slow. The checker visits all states. `mutations` leaves out one
+//! waiter watches the entries ahead of it; messages are lost there, but none is slow. `plain_commands` explores a proposal for Redis that is not
+//! built yet. The checker visits all states. `mutations` leaves out one
 //! rule at a time, and the checker finds and prints the shortest way to break a promise.
 //!
 //! ```sh
@@ -20,6 +21,7 @@
 mod check;
 mod leases;
 mod mutations;
+mod plain_commands;
 mod sessions;
 mod types;
 
@@ -104,6 +106,17 @@ fn a_weighted_semaphore_over_sessions_keeps_every_promise() {
     let claims = [claim(1), claim(2), claim(2)];
     let config = sessions::Config { left_behind: usize::from(large()), ..sessions::Config::new(claims, 2) };
     proves("semaphore of three, sessions", over_sessions(config, &[sessions::TOGETHER]), 1_000);
+}
+
+#[test]
+fn a_mutex_that_plain_commands_create_keeps_every_promise() {
+    let settings: &[(u8, u8)] = if large() { &[(2, 2), (3, 1)] } else { &[(2, 1)] };
+    for &(clients, lives) in settings {
+        let config = plain_commands::Config::new(clients, lives, 2);
+        let promises = [&plain_commands::ALWAYS[..], &plain_commands::SOMETIMES].concat();
+        let model = plain_commands::PlainCommands { config, promises };
+        proves(&format!("mutex of {clients}, {lives} each, plain commands"), model, 5_000);
+    }
 }
 
 /// These tests run alone: each of them keeps all cores busy for seconds.

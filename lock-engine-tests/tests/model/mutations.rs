@@ -8,7 +8,7 @@ use crate::{
         Clocks, Config, Hinting, Leases, Mutation, Purging,
         promises::{EXCLUSION, FAIRNESS, NOBODYS_ENTRY, PROGRESS, PROMOTION, Promise, TOKEN_ORDER, TOLD},
     },
-    mutexes,
+    mutexes, plain_commands,
     sessions::{self, Sessions},
 };
 
@@ -154,4 +154,46 @@ fn without_pr17_a_waiter_waits_for_those_behind_it() {
 fn without_pr18_a_session_that_is_alive_proves_an_entry_that_is_not() {
     let config = sessions::Config { evictions: true, ..mutexes_over_sessions(2) };
     without_over_sessions(sessions::Mutation::Pr18, config, sessions::EXCLUSION);
+}
+
+/// Two clients that acquire a mutex so often each, by plain commands.
+fn without_in_plain_commands(
+    mutation: plain_commands::Mutation,
+    lives: u8,
+    promise: plain_commands::Promise,
+) {
+    let config =
+        plain_commands::Config { mutation: Some(mutation), ..plain_commands::Config::new(2, lives, 2) };
+    breaks(plain_commands::PlainCommands { config, promises: vec![promise] });
+}
+
+#[test]
+fn a_create_that_does_not_look_for_a_queue_passes_it() {
+    without_in_plain_commands(plain_commands::Mutation::IgnoresQueue, 2, plain_commands::ORDER);
+}
+
+/// The answer that would tell its client may be lost.
+#[test]
+fn a_script_that_does_not_look_for_who_has_passed_the_queue_grants_it() {
+    without_in_plain_commands(plain_commands::Mutation::KeepsWhoPassed, 1, plain_commands::ORDER);
+}
+
+#[test]
+fn a_repeated_create_that_takes_a_newer_token_overtakes_the_waiters() {
+    without_in_plain_commands(plain_commands::Mutation::RepeatsWithNewerToken, 1, plain_commands::ORDER);
+}
+
+#[test]
+fn a_waiter_that_does_not_mark_the_value_is_granted_a_lock_that_is_held() {
+    without_in_plain_commands(plain_commands::Mutation::LeavesUnmarked, 1, plain_commands::EXCLUSION);
+}
+
+#[test]
+fn a_renewal_that_compares_the_whole_value_calls_a_lock_lost_that_is_held() {
+    without_in_plain_commands(plain_commands::Mutation::ComparesWholeValue, 1, plain_commands::LOSS);
+}
+
+#[test]
+fn a_leave_without_a_barrier_is_followed_by_its_create() {
+    without_in_plain_commands(plain_commands::Mutation::LeavesWithoutBarrier, 1, plain_commands::LEFT_BEHIND);
 }

@@ -1,4 +1,4 @@
-//! The types that both models use.
+//! The types that all models use.
 
 /// Time, in ticks.
 pub(crate) type Ticks = u8;

@@ -3,9 +3,10 @@
 use std::{
     ffi::{OsStr, OsString},
     process::ExitCode,
+    time::Duration,
 };
 
-use distlock::{Guard, LockName};
+use distlock::{AcquireOptions, Guard, LockName};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
@@ -55,7 +56,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
         }
     };
     let name = guard.name().clone();
-    let ended = match hold_fast(&guard, Timing::granted(&options, grace, guard.ttl())).await {
+    let ended = match hold_fast(&guard, &options, grace).await {
         Ok(timing) => {
             let url = args.pass_url.then_some(settings.url.as_str());
             supervise(&args, &store, &guard, timing, url, &mut signals, output).await
@@ -104,9 +105,14 @@ fn outcome(name: &LockName, kept: bool, ended: RunResult) -> Result<Exit, Failur
     }
 }
 
-/// Extends a lease that is too short to start a command with: a lock may be granted late in its lease.
-async fn hold_fast(guard: &Guard, timing: Result<Timing, Failure>) -> Result<Timing, Failure> {
-    let timing = timing?;
+/// When the command has to be stopped, by the ttl that was granted. Extends a lease that is too short to start a command with: a lock may be
+/// granted late in its lease.
+async fn hold_fast(
+    guard: &Guard,
+    options: &AcquireOptions,
+    grace: Option<Duration>,
+) -> Result<Timing, Failure> {
+    let timing = Timing::granted(options, grace, guard.ttl())?;
     if guard.remaining() > timing.needed_at_start() {
         return Ok(timing);
     }

@@ -189,6 +189,11 @@ fn a_waiter_that_does_not_mark_the_value_is_granted_a_lock_that_is_held() {
 }
 
 #[test]
+fn a_waiter_that_does_not_mark_the_value_is_not_passed_the_lock() {
+    without_in_plain_commands(plain_commands::Mutation::LeavesUnmarked, 1, plain_commands::STRANDED);
+}
+
+#[test]
 fn a_renewal_that_compares_the_whole_value_calls_a_lock_lost_that_is_held() {
     without_in_plain_commands(plain_commands::Mutation::ComparesWholeValue, 1, plain_commands::LOSS);
 }

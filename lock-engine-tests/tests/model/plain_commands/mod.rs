@@ -11,5 +11,5 @@ mod store;
 pub(crate) use self::{
     config::{Config, Mutation},
     model::PlainCommands,
-    promises::{ALWAYS, EXCLUSION, LEFT_BEHIND, LOSS, ORDER, Promise, SOMETIMES},
+    promises::{ALWAYS, EXCLUSION, LEFT_BEHIND, LOSS, ORDER, Promise, SOMETIMES, STRANDED},
 };

@@ -30,7 +30,7 @@ pub(crate) const LEFT_BEHIND: Promise = || {
 pub(crate) const LOSS: Promise =
     || Property::always("what is held is not called lost", |_, system: &System| !system.seen.false_loss);
 
-const STRANDED: Promise =
+pub(crate) const STRANDED: Promise =
     || Property::always("a release passes the lock on", |_, system: &System| !system.seen.stranded);
 
 const HANDED_OVER: Promise = || {

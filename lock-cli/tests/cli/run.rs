@@ -63,9 +63,10 @@ fn a_ttl_that_the_servers_shorten_shortens_the_grace() {
 /// A background process of the command would keep it open.
 #[test]
 fn the_command_gets_no_pipe_of_ours() {
+    // A pipeline of the shell's own would be seen while the shell still has it open.
     const PIPES: &str = "for file in /proc/$$/fd/*; do
-        case $file in */[012]) ;; *) readlink \"$file\" | grep ^pipe: ;; esac
-    done; true";
+        case $file in */[012]) ;; *) if [ -p \"$file\" ]; then readlink \"$file\"; fi ;; esac
+    done";
     let store = Store::any();
     let without = Process::start(with_default_signals("sh").args(["-c", PIPES]).stdin(Stdio::null())).end();
     let under = outcome(&store.url, &["run", "a", "-c", PIPES]);

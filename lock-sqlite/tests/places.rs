@@ -254,6 +254,21 @@ async fn an_idle_process_notices_too_that_the_log_was_deleted() {
     }
 }
 
+/// It closes what it has open before it looks whether anybody has: else it would wait for itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_whose_log_was_deleted_begins_another_in_the_same_command() {
+    let file = OwnFile::new();
+    let lock = job(&file.path());
+    let held = lock.acquire().await.unwrap();
+    let token = held.token();
+    held.release().await.unwrap();
+    for suffix in ["-wal", "-shm"] {
+        fs::remove_file(file.beside(suffix)).unwrap();
+    }
+    let next = lock.try_acquire().await.unwrap().expect("nobody holds it");
+    assert!(next.token() > token, "{} after {token}", next.token());
+}
+
 /// A process whose lock file was deleted creates another one, and takes over its own entries with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_death_of_a_holder_is_seen_although_its_folder_was_deleted() {

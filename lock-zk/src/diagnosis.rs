@@ -7,7 +7,7 @@ use zookeeper_client::{Acl, Permission};
 
 use crate::{
     ZkConfig,
-    error::{Failure, STORE},
+    error::{Cause, Failure, STORE},
     session::{Session, Sessions},
 };
 
@@ -31,7 +31,20 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
     Ok(())
 }
 
+/// The diagnosis. It only reads, so it is begun anew, once, if the session or its connection is lost meanwhile.
 pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
+    let is_lost = |failure: &Failure| {
+        // The node is that of the session, which has ended.
+        failure.is_of_connection() || matches!(failure.cause(), Cause::SessionGone | Cause::NoNode)
+    };
+    match examine(sessions).await {
+        Err(failure) if is_lost(&failure) => examine(sessions).await,
+        examined => examined,
+    }
+    .map_err(BackendError::from)
+}
+
+async fn examine(sessions: &Sessions) -> Result<Diagnosis, Failure> {
     let session = sessions.shortest().await?;
     let statuses = statuses(sessions).await;
     let config = sessions.config();
@@ -54,7 +67,7 @@ pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendEr
             session.granted()
         ));
     }
-    diagnosis.problems.extend(rights(config, &session).await);
+    diagnosis.problems.extend(rights(config, &session).await?);
     for (endpoint, status) in statuses.iter().enumerate() {
         let address = config.address(endpoint);
         match status {
@@ -69,11 +82,14 @@ pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendEr
 }
 
 /// The problems if others may release locks, create entries or end sessions.
-async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
+///
+/// # Errors
+/// If the rights cannot be read: that must not look as if they were good.
+async fn rights(config: &ZkConfig, session: &Session) -> Result<Vec<String>, Failure> {
     let keys = config.keys();
     let own = [keys.locks(), keys.sessions(), keys.evictions()];
     // Our own identity, as the servers write it: that of the creator of our session's node.
-    let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
+    let ours = acl(session, &keys.session(session.id)).await?;
     let (mut open, mut taken) = (Vec::new(), Vec::new());
     for path in [keys.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
         match acl(session, path).await {
@@ -82,7 +98,9 @@ async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
             Ok(_) => taken.push(path),
             // Without the right to read the rights, we have no other right.
             Err(failure) if *failure.kind() == Kind::Denied => taken.push(path),
-            Err(_) => {}
+            // An operator may delete a node that is not in use.
+            Err(failure) if failure.cause() == Cause::NoNode => {}
+            Err(failure) => return Err(failure),
         }
     }
     // With Curator's layout, two of the paths are the same.
@@ -103,7 +121,7 @@ async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
             taken.join(", ")
         )
     });
-    open.into_iter().chain(taken).collect()
+    Ok(open.into_iter().chain(taken).collect())
 }
 
 async fn acl(session: &Session, path: &str) -> Result<Vec<Acl>, Failure> {

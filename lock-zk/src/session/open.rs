@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, ForkDetector, isolate};
+use lock_core::{BackendErrorKind as Kind, BootTime, ForkDetector, isolate};
 
 use super::{base_nodes::make_heartbeat_node, pool::Pool, session::Session};
-use crate::error::Failure;
+use crate::{client::ReconnectingClient, error::Failure};
 
 /// With fewer ticks, a session can never be proved alive.
 const LEAST_TICKS: u32 = 4;
@@ -27,10 +27,40 @@ fn check_fork() -> Result<(), Failure> {
 }
 
 /// Opens a session on the current runtime, which has to be the keeper's: the client's tasks run there.
+///
+/// A server may grant a session and then not answer for a while. The session is then over before it can be used, or its connection is given
+/// up while its node is created. In that case, another session is opened, once: the server may go on, and an ensemble has other servers. The
+/// second attempt ends when the time to connect and the time for a command are over.
 pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
     check_fork()?;
-    let sent = pool.keeper.now();
+    let (sent, limits) = (pool.keeper.now(), &pool.config.server);
+    let until = sent + limits.connect_timeout + limits.command_timeout;
     let client = pool.ensemble.open(timeout).await?;
+    let opened = match prepare(pool, client, sent).await {
+        Err(failure) if failure.is_of_connection() => {
+            isolate(|| tracing::debug!("another zookeeper session is opened: {failure}"));
+            let again = async {
+                let sent = pool.keeper.now();
+                prepare(pool, pool.ensemble.open(timeout).await?, sent).await
+            };
+            pool.keeper.timeout_at(until, again).await.unwrap_or(Err(failure))
+        }
+        opened => opened,
+    };
+    if let Ok(session) = &opened {
+        isolate(|| {
+            tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?session.granted(), "zookeeper session opened");
+        });
+    }
+    opened
+}
+
+/// The session of a client that was asked for at `sent`, with its node.
+async fn prepare(
+    pool: &Pool,
+    client: Arc<ReconnectingClient>,
+    sent: BootTime,
+) -> Result<Arc<Session>, Failure> {
     let (granted, tick) = (client.session_timeout(), pool.config.tick);
     if granted < tick * LEAST_TICKS {
         let message = format!(
@@ -47,8 +77,5 @@ pub(super) async fn open(pool: &Pool, timeout: Duration) -> Result<Arc<Session>,
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }
-    isolate(|| {
-        tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
-    });
     Ok(session)
 }

@@ -23,6 +23,9 @@ const AT_ONCE: usize = 4;
 /// Permits to use an ensemble.
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
+/// The permit to start one. Twelve Java programs that start at once take longer than members wait for each other.
+static START: Semaphore = Semaphore::const_new(1);
+
 /// The ensembles that are not in use, as they were left. They end with this process, and their files go with them.
 static IDLE: Mutex<Vec<(Kind, bool, Vec<Node>)>> = Mutex::new(Vec::new());
 
@@ -89,6 +92,7 @@ impl Ensemble {
                 return ensemble;
             }
         }
+        let _start = START.acquire().await.expect("nobody closes it");
         loop {
             ensemble.members = nodes(kind);
             if ensemble.recovers().await {

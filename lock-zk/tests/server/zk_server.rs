@@ -35,8 +35,9 @@ impl ZkServer {
             settings(&mut member);
             member.launch();
             if member.answers().await {
-                // The client crate has a thread for all sessions of a process, which is there from the first one on.
-                drop(member.admin().client().await);
+                // The first session and the first write take a server longest, on a busy machine longer than a short lease lasts. And the client
+                // crate has a thread for all sessions of a process, which is there from the first one on. A server may refuse this write.
+                let _ = member.admin().writes().await;
                 return member;
             }
         }

@@ -7,6 +7,7 @@ mod cluster;
 mod common;
 mod costs;
 mod cut_off_followers;
+mod diagnosis;
 mod duplicates;
 #[path = "../framing/mod.rs"]
 mod framing;
@@ -23,5 +24,6 @@ mod server;
 mod server_clock;
 mod session_end;
 mod session_limits;
+mod session_start;
 #[cfg(feature = "tls")]
 mod tls;

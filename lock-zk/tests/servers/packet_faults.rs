@@ -27,6 +27,10 @@ use crate::server::{TICK, TestServer};
 pub(crate) const LIST: i32 = 8;
 /// The data of a node, with a watch or without.
 pub(crate) const DATA: i32 = 4;
+/// The rights of a node.
+pub(crate) const RIGHTS: i32 = 6;
+/// A new node, whose status is answered.
+pub(crate) const CREATE: i32 = 15;
 
 /// Asks a server for its status. It answers in text, and closes the connection.
 const STATUS: &[u8] = b"srvr";

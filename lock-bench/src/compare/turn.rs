@@ -75,7 +75,7 @@ async fn pairs(
     let request = Request::Pairs(Pairs { name: name.to_owned(), tasks, run_ms, count: 0 });
     let driver = team.first_mut().ok_or("no driver runs")?;
     let response = driver.ask(&request, schedule.turn + schedule.grace).await?;
-    let PairsTaken { latencies, per_s } = PairsTaken::of(response)?;
+    let PairsTaken { latencies, per_s, .. } = PairsTaken::of(response)?;
     let mut figures = percentiles(&latencies);
     figures.insert("per_s".to_owned(), per_s);
     Ok(TurnResult { figures, latencies, marks: Vec::new() })

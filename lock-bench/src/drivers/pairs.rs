@@ -14,6 +14,7 @@ pub(crate) struct PairsTaken {
     /// How long each took. Empty if there were several tasks.
     pub(crate) latencies: Samples,
     pub(crate) per_s: f64,
+    pub(crate) count: u64,
 }
 
 impl PairsTaken {
@@ -29,6 +30,6 @@ impl PairsTaken {
             return Err("its driver did not answer with pairs".into());
         };
         let per_s = count as f64 / Duration::from_nanos(ns.max(1)).as_secs_f64();
-        Ok(Self { latencies: Samples(latencies), per_s })
+        Ok(Self { latencies: Samples(latencies), per_s, count })
     }
 }

@@ -1,8 +1,8 @@
 //! [`all`]: the measurements that there are.
 
 use super::{
-    commands, handoff, held, measurement::Measurement, pair, row_spec::RowSpec, run_command, takeover,
-    throughput, waiters,
+    commands, handoff, held, kinds, measurement::Measurement, pair, row_spec::RowSpec, run_command, takeover,
+    throughput, two_workers, waiters,
 };
 use crate::store::StoreKind;
 
@@ -12,7 +12,9 @@ pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
         Box::new(pair::Pair::RAW),
         Box::new(pair::Pair::BUILT_IN),
         Box::new(pair::Pair::CURATOR),
+        Box::new(kinds::Kinds),
         Box::new(throughput::Throughput),
+        Box::new(two_workers::TwoWorkers),
         Box::new(handoff::HandOff::IN_PROCESS),
         Box::new(handoff::HandOff::BETWEEN_PROCESSES),
         Box::new(handoff::HandOff::UNDER_LOAD),

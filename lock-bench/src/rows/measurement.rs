@@ -29,7 +29,7 @@ pub(crate) trait Measurement: Send + Sync {
 }
 
 /// The plan and the store of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bench {
     pub(crate) plan: Plan,
     pub(crate) store: Arc<dyn Store>,

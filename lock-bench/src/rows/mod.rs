@@ -4,6 +4,7 @@ mod catalog;
 mod commands;
 mod handoff;
 mod held;
+mod kinds;
 mod measurement;
 mod pair;
 mod plan;
@@ -12,6 +13,7 @@ mod row_spec;
 mod run_command;
 mod takeover;
 mod throughput;
+mod two_workers;
 mod waiters;
 
 pub(crate) use self::{

@@ -6,7 +6,7 @@ use super::row_spec::RowSpec;
 use crate::{args::Args, error::Result};
 
 /// Which rows are measured, and for how long.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     quick: bool,
     rounds: u32,
@@ -45,6 +45,9 @@ impl Plan {
     /// How long the floor, and how long our locks are measured in a round. Rounds are short and many, so that both are measured
     /// in the same state of the machine, for example with client and server on one core or on two.
     pub(crate) const ROUND: Duration = Duration::from_millis(200);
+
+    /// The same where CPU time is measured, which the kernel counts in steps of 10 ms.
+    pub(crate) const LONG_ROUND: Duration = Duration::from_millis(500);
 }
 
 /// Whether `group` is the row, or a group of which it is part.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_test_servers::{ZooKeeperServer, block_on, zookeeper};
+use lock_test_servers::{ZooKeeperServer, block_on, java, zookeeper};
 
 mod built;
 mod fenced_write;
@@ -30,7 +30,7 @@ impl Server {
         if let Some(url) = zookeeper::url() {
             return Self { url, _process: None };
         }
-        let java = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"];
+        let java = [&java::SHORT_RUN[..], &["-Dzookeeper.forceSync=no"]].concat();
         let process = block_on(ZooKeeperServer::start(Duration::from_millis(200), &[], &java));
         Self { url: format!("zk://{}?tick=200ms", process.address()), _process: Some(process) }
     }

@@ -102,7 +102,7 @@ pub use self::{
     critical::{Critical, Inside},
     declarations::{check_declarations, not_run},
     excuse::excused_by_outage,
-    find_bugs::find_bugs,
+    find_bugs::{find_bugs, find_bugs_alone},
     footprint::{Footprint, Usage},
     gate::Gate,
     harness::{Declared, Harness, MakeBug},

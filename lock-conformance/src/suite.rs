@@ -42,6 +42,16 @@ macro_rules! suite {
             $crate::find_bugs::<$harness>();
         }
 
+        /// The name of the module contains that of the group whose cases run apart from all others.
+        mod planted_alone {
+            use super::*;
+
+            #[test]
+            fn each_planted_bug_is_found_by_its_case() {
+                $crate::find_bugs_alone::<$harness>();
+            }
+        }
+
         #[test]
         fn what_is_declared_is_allowed_and_counted() {
             $crate::check_declarations::<$harness>();

@@ -17,6 +17,11 @@ const SERVER_VARIABLE: &str = "DISTLOCK_TEST_ZK";
 /// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
 const IMAGE_VARIABLE: &str = "LOCK_TEST_ZOOKEEPER_IMAGE";
 
+/// The arguments of the programs of a test: quick compilation only, and a heap that a short test does not fill, so that no garbage is collected.
+/// A collection stops the program, on a busy machine for half a second, which is longer than a lease may last. Unused heap takes no memory.
+pub const SHORT_RUN: [&str; 5] =
+    ["-Xms256m", "-Xmx256m", "-Xmn224m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+
 /// Java with the classes of a server: on this machine, or in a container.
 pub(crate) fn server() -> ServerProgram {
     if ServerProgram::wants_containers() {

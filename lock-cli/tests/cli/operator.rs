@@ -190,7 +190,7 @@ fn doctor_tells_facts_promises_and_problems() {
     for (backend, store) in Store::all() {
         let told = outcome(&store.url, &["doctor"]);
         for expected in ["version", "What it promises", "exclusive while", "freed after death"] {
-            assert!(told.stdout.contains(expected), "{backend}: `{expected}` is missing in\n{}", told.stdout);
+            assert!(told.stdout.contains(expected), "{backend}: `{expected}` is missing in {told:?}");
         }
         let report: Value = serde_json::from_str(&outcome(&store.url, &["doctor", "--json"]).stdout).unwrap();
         assert!(report["facts"]["version"].is_string(), "{backend}: {report}");

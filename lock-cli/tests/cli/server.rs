@@ -9,9 +9,9 @@ use std::time::Duration;
 use distlock::sync::Mutex;
 #[cfg(feature = "etcd")]
 use lock_test_servers::EtcdServer;
-#[cfg(feature = "zk")]
-use lock_test_servers::ZooKeeperServer;
 use lock_test_servers::{RedisServer, block_on};
+#[cfg(feature = "zk")]
+use lock_test_servers::{ZooKeeperServer, java};
 
 /// A server for one test alone.
 pub(crate) fn redis() -> RedisServer {
@@ -42,7 +42,7 @@ pub(crate) fn zk_with_short_sessions() -> ZooKeeperServer {
 #[cfg(feature = "zk")]
 fn start_zk(settings: &[&str]) -> ZooKeeperServer {
     const TICK: Duration = Duration::from_millis(100);
-    let java = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"];
+    let java = [&java::SHORT_RUN[..], &["-Dzookeeper.forceSync=no"]].concat();
     block_on(ZooKeeperServer::start(TICK, settings, &java))
 }
 

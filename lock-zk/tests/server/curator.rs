@@ -10,8 +10,6 @@ use std::{
 
 use lock_test_servers::java;
 
-use super::zk_server::FLAGS;
-
 /// A client with the locks of Apache Curator, which carries out one command after the other: see `scripts/zk/Curator.java`.
 /// Dropping it kills it.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl Curator {
     /// If it cannot be.
     pub(crate) fn start(address: &str, session: Duration) -> Self {
         let mut process = Command::new(java::program())
-            .args(FLAGS)
+            .args(java::SHORT_RUN)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",

@@ -11,7 +11,7 @@ use lock_core::{FencingToken, LockName};
 use lock_test_servers::{java, proxy};
 use tokio::sync::OnceCell;
 
-use super::{Admin, TICK, ZkServer, declared::TOKENS_ARE_TRANSACTIONS, zk_server::FLAGS};
+use super::{Admin, TICK, ZkServer, declared::TOKENS_ARE_TRANSACTIONS};
 
 /// Why a server is not ended or paused.
 const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";
@@ -120,7 +120,7 @@ impl TestServer {
     /// If its data cannot be changed.
     pub(crate) fn set_children_made(&self, name: &LockName, made: i32) {
         let changed = Command::new(java::program())
-            .args(FLAGS)
+            .args(java::SHORT_RUN)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use lock_conformance::TestServer;
-use lock_test_servers::{ServerClock, ZooKeeperServer};
+use lock_test_servers::{ServerClock, ZooKeeperServer, java};
 
 use super::{Admin, Containers};
 
@@ -21,7 +21,7 @@ impl ZkServer {
     /// A member on a port of its own, which does not run yet.
     pub(super) fn new() -> Self {
         let mut server = ZooKeeperServer::new(TICK);
-        server.with_arguments(FLAGS);
+        server.with_arguments(java::SHORT_RUN);
         server.with_arguments(PROPERTIES.map(|property| format!("-D{property}")));
         // Many leases in tests are to outlive the test.
         server.with(["maxSessionTimeout=2000000000", "4lw.commands.whitelist=*", "maxClientCnxns=0"]);
@@ -102,12 +102,6 @@ impl ZkServer {
         self.0.wipe();
     }
 }
-
-/// The Java arguments of every server: quick compilation only, and a heap that a short test does not fill, so that no garbage is
-/// collected. A collection stops the server, on a busy machine for half a second, which is longer than a lease may last. Unused heap
-/// takes no memory.
-pub(super) const FLAGS: [&str; 5] =
-    ["-Xms256m", "-Xmx256m", "-Xmn224m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
 const PROPERTIES: [&str; 7] = [
     // What was written outlives a kill of the process, and the operating system is not killed.

@@ -141,8 +141,9 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
     ];
     for options in good {
         let granted = match lock.acquire_with(&options).await {
-            // A wait of a nanosecond may end before the store has answered.
+            // A wait of a nanosecond may end before the store has answered, and so may the shortest ttl on a busy machine.
             Err(Error::WaitTimeout { .. }) if options.wait == Some(least) => continue,
+            Err(Error::TooSlow { .. }) if options.ttl == MIN_TTL => continue,
             granted => granted.unwrap_or_else(|error| panic!("{error} for {options:?}")),
         };
         assert!(granted.ttl() >= options.ttl, "{:?} for {options:?}", granted.ttl());

@@ -142,6 +142,16 @@ mod tests {
         assert!(name(theirs, &new, &files).unwrap());
     }
 
+    /// Nobody can remove a folder that is not empty as if it were a file.
+    #[test]
+    fn no_database_is_made_beside_a_log_that_cannot_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        fs::create_dir(&files.wal).unwrap();
+        assert!(prepare(&mut files).is_err());
+        assert!(files.identity().is_none(), "there is a database");
+    }
+
     #[test]
     fn nothing_of_a_database_that_is_gone_is_taken_for_a_part_of_the_next() {
         let folder = tempfile::tempdir().unwrap();

@@ -367,3 +367,24 @@ impl Store {
         self.database = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_makes_a_checkpoint_itself_only_if_its_thread_has_not_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        let mut store = Store::new(files, Notifier::default(), Duration::ZERO);
+        // A process that has made checkpoints is no nearer to this than a new one.
+        for before in [0, 1_000_000] {
+            store.commits = before;
+            store.mark_checkpointed();
+            for (since, is_overdue) in [(0, false), (16 * 1024 - 1, false), (16 * 1024, true)] {
+                store.commits = before + since;
+                assert_eq!(store.is_checkpoint_overdue(), is_overdue, "{since} after {before}");
+            }
+        }
+    }
+}

@@ -33,12 +33,8 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
 
 /// The diagnosis. It only reads, so it is begun anew, once, if the session or its connection is lost meanwhile.
 pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
-    let is_lost = |failure: &Failure| {
-        // The node is that of the session, which has ended.
-        failure.is_of_connection() || matches!(failure.cause(), Cause::SessionGone | Cause::NoNode)
-    };
     match examine(sessions).await {
-        Err(failure) if is_lost(&failure) => examine(sessions).await,
+        Err(failure) if failure.is_of_connection() || failure.is_end_of_session() => examine(sessions).await,
         examined => examined,
     }
     .map_err(BackendError::from)

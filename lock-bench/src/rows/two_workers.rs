@@ -70,17 +70,16 @@ async fn measure(
     // Connects, and creates the names.
     Cost::of(ours, "bench:two-workers", tasks, 10, server).await?;
     for round in bench.rounds(&group) {
-        let (mut raw, mut own) = (None, None);
+        let mut raw = None;
         // Alternately one or the other is first.
-        for turn in [round % 2, (round + 1) % 2] {
-            if turn == 1 {
-                own = Some(Cost::of(ours, "bench:two-workers", tasks, 0, server).await?);
-            } else if let Some(floor) = floor {
-                raw = Some(Cost::of(floor, "bench:raw", tasks, 0, server).await?);
-            }
+        let is_floor_first = round % 2 == 0;
+        if let Some(floor) = floor.as_mut().filter(|_| is_floor_first) {
+            raw = Some(Cost::of(floor, "bench:raw", tasks, 0, server).await?);
         }
-        // One of the two turns has measured it.
-        let Some(own) = own else { continue };
+        let own = Cost::of(ours, "bench:two-workers", tasks, 0, server).await?;
+        if let Some(floor) = floor.as_mut().filter(|_| !is_floor_first) {
+            raw = Some(Cost::of(floor, "bench:raw", tasks, 0, server).await?);
+        }
         let mut put = |row: &str, figure: fn(&Cost) -> f64| {
             figures.value(format!("{group}.{row}"), figure(&own), raw.as_ref().map(figure));
         };

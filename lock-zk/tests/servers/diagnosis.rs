@@ -29,6 +29,24 @@ async fn problems_are_told_though_the_connection_breaks_while_they_are_looked_fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn problems_are_told_though_the_session_was_closed_by_an_operator() {
+    let server = TestServer::shared().await;
+    let here = client(&format!("{}&{LIMITS}", server.url()));
+    let diagnose = async || soon("a diagnosis", here.backend.operator().diagnose()).await.unwrap();
+    let mut before = diagnose().await;
+    // Several times, because the client may notice the end before the diagnosis begins.
+    for _ in 0..8 {
+        let (_, session) = before.facts.iter().find(|(fact, _)| *fact == "session").unwrap();
+        let session = i64::from_str_radix(session.trim_start_matches("0x"), 16).unwrap();
+        server.admin().close_session(session).await;
+        let after = diagnose().await;
+        assert_ne!(after.facts, before.facts, "the session was not closed");
+        assert_eq!(after.problems, before.problems);
+        before = after;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_diagnosis_fails_if_the_rights_cannot_be_read() {
     let server = TestServer::shared().await;
     let counts = Arc::new(RequestCounter::about("/q1"));

@@ -1,14 +1,17 @@
 //! Sessions that a server grants, and then does not serve for a while.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use lock_conformance::{Flow, Framing, Links, SLACK, Way, audit::eventually, unique};
-use lock_core::DistributedLock;
+use lock_core::{BackendErrorKind, DistributedLock};
 use lock_test_servers::proxy;
 
 use crate::{
-    common::{client, options, soon, take},
-    packet_faults::{CREATE, ConnectionBreaker, relay},
+    common::{client, kind, options, soon, take},
+    packet_faults::{CREATE, ConnectionBreaker, RequestCounter, relay},
     server::{TICK, TestServer},
 };
 
@@ -43,4 +46,20 @@ async fn a_lock_is_granted_though_its_session_lost_its_first_connection() {
     breaks.at(CREATE, "/s1/");
     take(&here, NAME, &options().ttl(Duration::from_secs(60))).await.release().await.unwrap();
     eventually("a connection that breaks", SLACK, || async { breaks.is_over() }).await;
+}
+
+/// A server that grants sessions and does nothing else costs two of them, and no more time than one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_used_is_opened_once_more_and_not_again() {
+    let server = TestServer::shared().await;
+    let counts = Arc::new(RequestCounter::about("/s1/"));
+    let (_relay, url) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
+    let here = client(&format!("{url}&command_timeout=1s&connect_timeout=1s"));
+    counts.lose(Some(CREATE));
+    let asked = Instant::now();
+    let error = soon("an answer", here.mutex(NAME).acquire()).await.unwrap_err();
+    let kind = kind(&error);
+    assert!(matches!(kind, BackendErrorKind::TimedOut | BackendErrorKind::Unreachable), "{error:?}");
+    assert!(asked.elapsed() < Duration::from_secs(2) + SLACK, "after {:?}", asked.elapsed());
+    assert_eq!(counts.of(CREATE), 2);
 }

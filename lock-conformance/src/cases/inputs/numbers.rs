@@ -12,7 +12,10 @@ use crate::{
     audit::soon,
     cases::{
         lease::{admitted, row},
-        steps::{LONG, faulty, freed, is_busy, long, mutex, permits, queue, queue_of, refused, take_free},
+        steps::{
+            LONG, faulty, freed, is_busy, long, mutex, permits, queue, queue_of, refused, take_free,
+            take_in_time,
+        },
     },
 };
 
@@ -140,10 +143,9 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
         long().back_off(hour, hour).look_again(hour, hour).wait(Duration::MAX),
     ];
     for options in good {
-        let granted = match lock.acquire_with(&options).await {
-            // A wait of a nanosecond may end before the store has answered, and so may the shortest ttl on a busy machine.
+        let granted = match take_in_time(&lock, &options).await {
+            // A wait of a nanosecond may end before the store has answered.
             Err(Error::WaitTimeout { .. }) if options.wait == Some(least) => continue,
-            Err(Error::TooSlow { .. }) if options.ttl == MIN_TTL => continue,
             granted => granted.unwrap_or_else(|error| panic!("{error} for {options:?}")),
         };
         assert!(granted.ttl() >= options.ttl, "{:?} for {options:?}", granted.ttl());

@@ -12,7 +12,7 @@ use crate::{
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
         stall_tolerant::stall_tolerant,
-        steps::{assert_held_alone, long, mutex, queue, take_free},
+        steps::{assert_held_alone, long, mutex, queue, take_free, take_in_time},
     },
 };
 
@@ -40,8 +40,10 @@ pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     let brief = long().ttl(ms(200)).renew(false);
-    let lock = proxied.client.mutex(&name).with_options(brief);
-    let ttl = soon("a grant within its ttl", granted_ttl(&lock)).await;
+    let lock = proxied.client.mutex(&name).with_options(brief.clone());
+    let guard = take_in_time(&lock, &brief).await.unwrap();
+    let ttl = guard.ttl();
+    guard.release().await.unwrap();
     for way in [Way::Requests, Way::Replies] {
         proxied.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
         let answer = within("an answer", ttl * 10 + SLACK, lock.acquire()).await;
@@ -57,21 +59,6 @@ pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env
     assert!(matches!(&answer, Err(Error::TooSlow { .. } | Error::Backend { .. })), "{answer:?}");
     proxied.proxy.heal();
     assert_free(&other, &name).await;
-}
-
-/// The ttl that a store gives to a lock. Without a fault, too, a busy machine may take longer than that for a grant.
-async fn granted_ttl(lock: &dyn DistributedLock) -> Duration {
-    loop {
-        match lock.acquire().await {
-            Ok(guard) => {
-                let ttl = guard.ttl();
-                guard.release().await.unwrap();
-                return ttl;
-            }
-            Err(Error::TooSlow { .. }) => {}
-            Err(error) => panic!("{error:?}"),
-        }
-    }
 }
 
 /// It is lost at the deadline and not before, and before another client has the lock. Late requests take nothing from the next holder.

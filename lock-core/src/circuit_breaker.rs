@@ -287,6 +287,17 @@ mod tests {
         assert!(matches!(breaker.admission(at(200), since), Admission::Granted(_)));
     }
 
+    /// Clients that failed together would otherwise come back together.
+    #[test]
+    fn pauses_differ_by_chance_and_by_a_quarter_at_most() {
+        let breaker = breaker();
+        let pauses: Vec<Duration> = (0..64).map(|_| breaker.pause(1)).collect();
+        let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!(*shortest >= LEAST && *longest <= LEAST + LEAST / JITTER, "{pauses:?}");
+        // By chance, this fails once in 10^30 runs.
+        assert!(*longest - *shortest >= LEAST / JITTER / 4, "{pauses:?}");
+    }
+
     #[test]
     fn no_pause_is_longer_than_a_client_can_wait() {
         let breaker = breaker().with_longest_pause(Duration::from_millis(70));

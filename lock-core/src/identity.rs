@@ -114,6 +114,16 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_is_as_old_as_the_time_since_it_came() {
+        let come = |since| Identity { since, ..Identity::default() };
+        let before = seconds_now();
+        let age = come(Some(before - 90)).age().expect("it says since when").as_secs();
+        assert!((90..=90 + seconds_now() - before).contains(&age), "{age} s");
+        assert_eq!(come(Some(before + 3_600)).age(), Some(Duration::ZERO), "the clock of its host is ahead");
+        assert_eq!(come(None).age(), None);
+    }
+
+    #[test]
     fn a_label_of_somebody_else_is_a_label_and_nothing_more() {
         for label in
             ["web-1", "", "since=5", "host=a pid=x since=5", "a pid=1 since=2", "a since=1 pid=2 host=3"]

@@ -208,6 +208,19 @@ mod tests {
         assert_eq!(other.next().now_or_never(), None);
     }
 
+    /// The end of a subscription wakes its task, too.
+    #[test]
+    fn a_waker_that_panics_does_not_reach_who_drops_a_listener() {
+        let notifier = Notifier::default();
+        let (mut hints, mut alarms) = (notifier.listen(EntryId::new(1)), notifier.alarms());
+        let waker = Waker::from(Arc::new(Panicking));
+        let mut context = Context::from_waker(&waker);
+        assert!(hints.poll_next_unpin(&mut context).is_pending());
+        assert!(alarms.poll_next_unpin(&mut context).is_pending());
+        drop((hints, alarms));
+        assert_eq!(notifier.listeners(), 0);
+    }
+
     #[test]
     fn all_who_listen_for_alarms_hear_of_each_entry() {
         let notifier = Notifier::default();

@@ -114,7 +114,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::files::Files;
+    use crate::{files::Files, reap::reap_dead};
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -136,19 +136,33 @@ mod tests {
         Ok(())
     }
 
-    /// A busy machine may look like a slow disk for a while.
     fn runs_inline(executor: &Arc<Executor>) -> bool {
+        is_run_inline(executor, &nothing)
+    }
+
+    /// A busy machine may look like a slow disk for a while.
+    fn is_run_inline(
+        executor: &Arc<Executor>,
+        operation: &impl Fn(&mut Transaction<'_>) -> Result<(), Failure>,
+    ) -> bool {
         let started = Instant::now();
-        std::iter::repeat_with(|| executor.run_inline(&nothing).is_some())
+        std::iter::repeat_with(|| executor.run_inline(operation).is_some())
             .inspect(|done| std::thread::sleep(Duration::from_millis(if *done { 0 } else { 5 })))
             .take_while(|_| started.elapsed() < PATIENCE)
             .any(|done| done)
     }
 
     fn is_kept_waiting(executor: &Arc<Executor>) -> bool {
+        is_never_run_inline(executor, &nothing)
+    }
+
+    fn is_never_run_inline(
+        executor: &Arc<Executor>,
+        operation: &impl Fn(&mut Transaction<'_>) -> Result<(), Failure>,
+    ) -> bool {
         !(0..20).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            executor.run_inline(&nothing).is_some()
+            executor.run_inline(operation).is_some()
         })
     }
 
@@ -190,6 +204,21 @@ mod tests {
         assert!(is_kept_waiting(&executor), "it was passed");
         drop(queued);
         assert!(runs_inline(&executor));
+    }
+
+    /// A check looks at the lock file of a process. A caller has time for five, and leaves more of them to the worker.
+    #[test]
+    fn a_caller_checks_at_most_five_processes_for_life() {
+        let (_folder, executor) = executor();
+        // Nobody has registered under these ids, so that a check finds nothing to remove.
+        let check = |number: i64| {
+            move |transaction: &mut Transaction<'_>| {
+                let after = transaction.me;
+                reap_dead(transaction, (1..=number).map(|i| after.wrapping_add(i))).map(|_| ())
+            }
+        };
+        assert!(is_run_inline(&executor, &check(5)));
+        assert!(is_never_run_inline(&executor, &check(6)));
     }
 
     /// Otherwise the answer to one verb would send the next one to the worker, forever.

@@ -206,6 +206,27 @@ mod tests {
         assert!(runs_inline(&executor));
     }
 
+    /// The disk may be busy.
+    #[test]
+    fn after_a_slow_transaction_callers_leave_the_file_to_the_worker_for_a_second() {
+        let (_folder, executor) = executor();
+        let slow = |transaction: &mut Transaction<'_>| {
+            std::thread::sleep(Duration::from_millis(300));
+            nothing(transaction)
+        };
+        loop {
+            assert!(is_run_inline(&executor, &slow));
+            let ended = Instant::now();
+            let kept_waiting = executor.run_inline(&nothing).is_none();
+            // Unless this thread was not scheduled for that long.
+            if ended.elapsed() < Duration::from_millis(900) {
+                assert!(kept_waiting, "the next one was carried out at once");
+                break;
+            }
+        }
+        assert!(runs_inline(&executor), "they never come back");
+    }
+
     /// A check looks at the lock file of a process. A caller has time for five, and leaves more of them to the worker.
     #[test]
     fn a_caller_checks_at_most_five_processes_for_life() {

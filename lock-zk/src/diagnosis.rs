@@ -31,13 +31,17 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// The diagnosis. It only reads, so it is begun anew, once, if the session or its connection is lost meanwhile.
+/// The diagnosis. It only reads, so it is begun anew if the connection is lost meanwhile, once, and if the session is, once. One may follow
+/// the other: a server that ends a session closes its connection, and the client learns the reason when it connects again.
 pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
-    match examine(sessions).await {
-        Err(failure) if failure.is_of_connection() || failure.is_end_of_session() => examine(sessions).await,
-        examined => examined,
+    let (mut lost_connection, mut lost_session) = (false, false);
+    loop {
+        match examine(sessions).await {
+            Err(failure) if failure.is_of_connection() && !lost_connection => lost_connection = true,
+            Err(failure) if failure.is_end_of_session() && !lost_session => lost_session = true,
+            examined => return examined.map_err(BackendError::from),
+        }
     }
-    .map_err(BackendError::from)
 }
 
 async fn examine(sessions: &Sessions) -> Result<Diagnosis, Failure> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lock_conformance::Framing;
-use lock_core::BackendErrorKind;
+use lock_core::{BackendErrorKind, Diagnosis};
 
 use crate::{
     common::{client, soon},
@@ -36,14 +36,42 @@ async fn problems_are_told_though_the_session_was_closed_by_an_operator() {
     let mut before = diagnose().await;
     // Several times, because the client may notice the end before the diagnosis begins.
     for _ in 0..8 {
-        let (_, session) = before.facts.iter().find(|(fact, _)| *fact == "session").unwrap();
-        let session = i64::from_str_radix(session.trim_start_matches("0x"), 16).unwrap();
-        server.admin().close_session(session).await;
+        server.admin().close_session(session(&before)).await;
         let after = diagnose().await;
         assert_ne!(after.facts, before.facts, "the session was not closed");
         assert_eq!(after.problems, before.problems);
         before = after;
     }
+}
+
+/// The connection breaks first, and the client learns of the end of its session when it connects again.
+#[tokio::test(flavor = "multi_thread")]
+async fn problems_are_told_though_the_session_ends_while_it_has_no_connection() {
+    let server = TestServer::shared().await;
+    let breaks = Arc::new(ConnectionBreaker::default());
+    let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
+    let here = client(&format!("{url}&{LIMITS}"));
+    let diagnose = async || soon("a diagnosis", here.backend.operator().diagnose()).await.unwrap();
+    let before = diagnose().await;
+    let session = session(&before);
+    breaks.at(RIGHTS, "/s1/");
+    let ends = async {
+        soon("the end of the connection", async {
+            while !breaks.is_over() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        server.admin().close_session(session).await;
+    };
+    let (after, ()) = tokio::join!(diagnose(), ends);
+    assert_eq!(after.problems, before.problems);
+}
+
+/// The id of the session that a diagnosis tells.
+fn session(diagnosis: &Diagnosis) -> i64 {
+    let (_, session) = diagnosis.facts.iter().find(|(fact, _)| *fact == "session").unwrap();
+    i64::from_str_radix(session.trim_start_matches("0x"), 16).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,6 +131,29 @@ async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later(
     two.client.assert_free(NAME).await;
 }
 
+/// The keeper repeats the leave. The other locks of the session go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_in_doubt_while_no_server_is_reached_is_repeated_and_costs_no_other_lock() {
+    let two = TwoWays::start().await;
+    let other = two.client.take("other", &told()).await;
+    let (guard, _late) = two.detained(two.client.take(NAME, &told())).await;
+    for way in &two.ways {
+        way.newcomers(Newcomers::Refuse);
+        way.reset(Links::All);
+    }
+    let released = guard.release().await.unwrap();
+    assert!(matches!(released, Released::Pending { .. }), "{released:?}");
+    assert_eq!(two.standing().await, 1);
+    for way in &two.ways {
+        way.newcomers(Newcomers::Serve);
+    }
+    audit::eventually("the leave", LATE, || async { two.standing().await == 0 }).await;
+    assert_eq!(two.tombstones().await.len(), 1);
+    assert!(other.is_held());
+    other.extend().await.unwrap();
+    other.release().await.unwrap().confirmed().unwrap();
+}
+
 /// An entry with a lease of its own is known to nobody before its lease is granted, so the leave finds nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_leaves_while_its_lease_is_granted_is_not_created() {

@@ -13,7 +13,10 @@ use common::{Client, kind, name, options, soon, told};
 use etcd_client::WatchOptions;
 use futures_util::future::select_all;
 use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
-use lock_core::{BackendErrorKind, DistributedLock, HoldState, Keeper, Locks, SystemEntropy};
+use lock_core::{
+    BackendErrorKind, Claim, Creates, DistributedLock, Entry, EntryId, HoldState, Keeper, Locks, Standing, Step,
+    SystemEntropy, WaitMode,
+};
 use lock_etcd::{Etcd, EtcdConfig};
 use server::{Admin, TestServer, quiet, requests};
 
@@ -334,4 +337,29 @@ async fn revoke(admin: &Admin, place: usize) {
     let lease = admin.keys(&name(NAME)).await[place].lease();
     assert_ne!(lease, 0, "an entry without a lease would outlive its client");
     admin.client().await.lease_revoke(lease).await.expect("the server revokes leases");
+}
+
+/// A look reads the nearest entries only, and etcd does not count those ahead of an entry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_looks_again_knows_how_many_are_ahead_of_it() {
+    const WAITERS: u128 = 8;
+    let server = TestServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let guard = client.take(NAME, &told()).await;
+    let mut waiters = Vec::new();
+    for id in 1..=WAITERS {
+        let entry = Entry::new(name(NAME), EntryId::new(id), Claim::mutex(), common::HOUR);
+        let standing = client.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap();
+        let Standing::Waiting { token, .. } = standing else { panic!("{standing:?}") };
+        waiters.push((entry, token));
+    }
+    for (at, (entry, token)) in (1..).zip(&waiters) {
+        let standing = client.backend.enter(entry, Step::Again(*token), WaitMode::Queue).await.unwrap();
+        let Standing::Waiting { ahead, .. } = standing else { panic!("{standing:?}") };
+        assert_eq!(ahead, at);
+    }
+    for (entry, _) in waiters.iter().rev() {
+        client.backend.leave(entry, Creates::Answered).await.unwrap();
+    }
+    guard.release().await.unwrap().confirmed().unwrap();
 }

@@ -1,11 +1,13 @@
 //! [`Client`]: commands to the server and their answers.
 
+mod batch;
 mod batcher;
 mod connect;
 mod connection;
 mod connector;
 mod endpoint;
 pub(crate) mod handshake;
+mod identity;
 mod reply_limit;
 mod role_check;
 mod run_script;
@@ -16,7 +18,9 @@ mod unanswered_creates;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, ConnectionPool, EntryId, RuntimeSelector};
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, BootTime, ConnectionPool, EntryId, FencingToken, RuntimeSelector,
+};
 use redis::{Cmd, RedisResult, Value};
 
 pub(crate) use self::connector::DRIVER_SETUP;
@@ -28,12 +32,13 @@ use self::{
     batcher::Submission,
     connection::Connection,
     connector::{CommandConnector, PooledCommands},
+    identity::Identity,
     run_script::run_script,
-    unanswered_creates::UnansweredCreates,
+    unanswered_creates::{PendingCreate, SentPlainly, UnansweredCreates},
 };
 use crate::{
     error::{self, STORE},
-    reply,
+    plain_create, reply,
     request::Request,
     scripts::{RENEW, Script},
 };
@@ -72,36 +77,99 @@ impl Client {
     pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
             let checkout = self.connect().await?;
-            let mut pending = self.unanswered.begin(request.creates, &checkout.pooled);
-            let answer = match checkout.connection.batcher.submit(request) {
-                Submission::SendNow(request, _until_answered) => {
-                    pending.mark_sent_alone();
-                    let mut multiplexed = checkout.connection.multiplexed.clone();
-                    let answer = run_script(&mut multiplexed, request.script(), &request.keys, &request.args);
-                    checkout.exchange(answer).await
-                }
-                Submission::Queued(answer) => {
-                    let answer = async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) };
-                    checkout.exchange(answer).await
-                }
-                // The connection has just ended; the loop takes another.
-                Submission::Closed(back) => {
-                    pending.mark_answered();
-                    request = back;
-                    continue;
-                }
-            };
-            match &answer {
-                Ok(_) => pending.mark_answered(),
-                Err(_) => pending.mark_failed(),
+            let mut pending = self.unanswered.begin_script(request.creates, &checkout.pooled);
+            match checkout.send(request, &mut pending).await {
+                Sent::Answered(answer) => return checkout.check(answer?),
+                // The loop takes another connection.
+                Sent::Closed(back) => request = back,
             }
-            return checkout.check(answer?);
         }
     }
 
-    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for the deletion.
-    pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
-        let Some(pooled) = self.unanswered.take_connection(entry) else { return };
+    /// Creates the holder of a free mutex by [plain commands](Request::create_plainly), alone or in a batch with others.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The entry may have been created.
+    pub(crate) async fn create_plainly(
+        &self,
+        entry: EntryId,
+        mut create: Request,
+    ) -> Result<PlainOutcome<'_>, BackendError> {
+        loop {
+            let checkout = self.connect().await?;
+            let Some(identity) = checkout.identity().await.map_err(BackendError::unsent)? else {
+                return Ok(PlainOutcome::NotSent);
+            };
+            let mut pending = self.unanswered.begin_plain(entry, &checkout.pooled, &identity);
+            let sent = checkout.send(create, &mut pending).await;
+            drop(pending);
+            match sent {
+                Sent::Answered(answer) => {
+                    return Ok(match plain_create::granted(&answer?) {
+                        Some(token) => PlainOutcome::Granted(token),
+                        None => PlainOutcome::Undecided(Undecided { client: self, checkout }),
+                    });
+                }
+                Sent::Closed(back) => create = back,
+            }
+        }
+    }
+
+    /// Carries out a leave after creates of the entry that were not answered. `leave` makes the request, with a tombstone or without.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The leave may have been carried out.
+    pub(crate) async fn leave_in_doubt(
+        &self,
+        entry: EntryId,
+        leave: impl Fn(bool) -> Request + Send + Sync,
+    ) -> Result<Value, BackendError> {
+        let unanswered = self.unanswered.of(entry).unwrap_or_default();
+        let tombstone = unanswered.needs_tombstone();
+        let Some((last, earlier)) = unanswered.plain.split_last() else {
+            return self.execute(leave(tombstone)).await;
+        };
+        for create in earlier {
+            self.rule_out(create).await?;
+        }
+        if let Some(checkout) = self.checkout_of(last) {
+            // What is sent on this connection from now on is carried out after the create, in a batch or not.
+            let mut pending = self.unanswered.begin_script(None, &checkout.pooled);
+            if let Sent::Answered(answer) = checkout.send(leave(tombstone), &mut pending).await {
+                return checkout.check(answer?);
+            }
+        }
+        self.rule_out(last).await?;
+        self.execute(leave(tombstone)).await
+    }
+
+    /// Ends the connection on which a create was sent, so that it can no longer arrive.
+    async fn rule_out(&self, create: &SentPlainly) -> Result<(), BackendError> {
+        let checkout = self.connect().await?;
+        match checkout.identity().await? {
+            Some(own) if own.has_the_server_of(&create.identity) => {
+                checkout.command(&create.identity.kill()).await.map(drop)
+            }
+            // The run of the server that it was sent to has ended.
+            Some(_) => Ok(()),
+            None => Err(BackendError::new(
+                STORE,
+                Kind::Unavailable,
+                format!("{} does not tell whether an earlier request can still arrive", self.server()),
+            )),
+        }
+    }
+
+    /// The connection on which a create was sent, if it still gets requests.
+    fn checkout_of(&self, create: &SentPlainly) -> Option<Checkout<'_>> {
+        let pooled = create.connection.upgrade().filter(|pooled| !pooled.is_closed())?;
+        let connection = Arc::clone(pooled.get()?);
+        if connection.is_retired() { None } else { Some(self.checkout(pooled, connection)) }
+    }
+
+    /// An entry has left: deletes its tombstone, if no create of it can arrive any more. Does not wait for the deletion.
+    pub(crate) fn forget(&self, entry: EntryId, tombstone: &[u8]) {
+        let Some(pooled) = self.unanswered.forget(entry) else { return };
         let Some(connection) = pooled.get() else { return };
         let mut delete = Cmd::new();
         delete.arg("DEL").arg(tombstone).set_no_response(true);
@@ -154,18 +222,60 @@ impl Client {
     /// # Cancel safety
     /// Safe to drop. The command may have been carried out.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
-        let checkout = self.connect().await?;
-        let mut multiplexed = checkout.connection.multiplexed.clone();
-        let answer = checkout.exchange(multiplexed.send_packed_command(command)).await?;
-        checkout.check(answer)
+        self.connect().await?.command(command).await
     }
 
     async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
-        let pool = &self.pool;
-        let (pooled, connection) = pool.connect(&()).await.map_err(|failure| failure.to_unsent())?;
-        let answer_by = pool.keeper().now() + pool.connector().endpoint.config.server.command_timeout;
-        Ok(Checkout { pool, pooled, connection, retire_at: None, answer_by })
+        let opened = self.pool.connect(&()).await;
+        let (pooled, connection) = opened.map_err(|failure| failure.to_unsent())?;
+        Ok(self.checkout(pooled, connection))
     }
+
+    fn checkout(&self, pooled: Arc<PooledCommands>, connection: Arc<Connection>) -> Checkout<'_> {
+        let pool = &self.pool;
+        let answer_by = pool.keeper().now() + pool.connector().endpoint.config.server.command_timeout;
+        Checkout { pool, pooled, connection, retire_at: None, answer_by }
+    }
+}
+
+/// What plain commands have come to.
+pub(crate) enum PlainOutcome<'a> {
+    Granted(FencingToken),
+    Undecided(Undecided<'a>),
+    /// Nothing was sent: the connection cannot be ended from another one.
+    NotSent,
+}
+
+/// A create that a script has to decide. The entry may be the holder as far as the server knows.
+pub(crate) struct Undecided<'a> {
+    client: &'a Client,
+    checkout: Checkout<'a>,
+}
+
+impl Undecided<'_> {
+    /// Runs the script on the same connection: if another had to be opened first, an error could say that nothing was sent.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn decide(self, request: Request) -> Result<Value, BackendError> {
+        let Checkout { pooled, connection, .. } = self.checkout;
+        let checkout = self.client.checkout(pooled, connection);
+        let mut pending = self.client.unanswered.begin_script(request.creates, &checkout.pooled);
+        pending.mark_sent_alone();
+        let answer = checkout.send_alone(&request).await;
+        match &answer {
+            Ok(_) => pending.mark_answered(),
+            Err(_) => pending.mark_failed(),
+        }
+        checkout.check(answer?)
+    }
+}
+
+/// What became of a verb.
+enum Sent {
+    Answered(Result<Value, BackendError>),
+    /// The connection has ended; the verb was not sent.
+    Closed(Request),
 }
 
 /// A connection taken from the pool for one call.
@@ -180,27 +290,69 @@ struct Checkout<'a> {
 }
 
 impl Checkout<'_> {
+    /// Sends a verb, and waits for its answer.
+    async fn send(&self, request: Request, pending: &mut PendingCreate<'_>) -> Sent {
+        let answer = match self.connection.batcher.submit(request) {
+            Submission::SendNow(request, _until_answered) => {
+                pending.mark_sent_alone();
+                self.send_alone(&request).await
+            }
+            Submission::Queued(answer) => {
+                self.exchange(async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) }).await
+            }
+            // It has just ended.
+            Submission::Closed(back) => {
+                pending.mark_answered();
+                return Sent::Closed(back);
+            }
+        };
+        match &answer {
+            Ok(_) => pending.mark_answered(),
+            Err(_) => pending.mark_failed(),
+        }
+        Sent::Answered(answer)
+    }
+
+    async fn send_alone(&self, request: &Request) -> Result<Value, BackendError> {
+        let mut multiplexed = self.connection.multiplexed.clone();
+        self.exchange(batch::send_alone(&mut multiplexed, request)).await
+    }
+
     async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
         let mut multiplexed = self.connection.multiplexed.clone();
         let answer = self.exchange(run_script(&mut multiplexed, script, keys, args)).await?;
         self.check(answer)
     }
 
-    async fn exchange(
+    async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
+        let mut multiplexed = self.connection.multiplexed.clone();
+        let answer = self.exchange(multiplexed.send_packed_command(command)).await?;
+        self.check(answer)
+    }
+
+    /// What the server calls the connection. The first call after a connection was opened may wait for it.
+    async fn identity(&self) -> Result<Option<Arc<Identity>>, BackendError> {
+        if let Some(known) = self.connection.known_identity() {
+            return Ok(Some(Arc::clone(known)));
+        }
+        self.exchange(self.connection.identity()).await
+    }
+
+    async fn exchange<T>(
         &self,
-        answer: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> Result<Value, BackendError> {
+        answer: impl Future<Output = RedisResult<T>> + Send,
+    ) -> Result<T, BackendError> {
         let endpoint = self.endpoint();
         match self.answered(answer).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 // The connection's own task may not have noticed yet.
                 self.pool.connector().role_check.mark_doubtful();
-                self.pool.retire(&self.pooled);
+                self.retire();
                 Err(error::broken(&endpoint.address, failure))
             }
             None => {
-                self.pool.retire(&self.pooled);
+                self.retire();
                 let (address, limit) = (&endpoint.address, endpoint.config.server.command_timeout);
                 Err(BackendError::new(
                     STORE,
@@ -212,10 +364,10 @@ impl Checkout<'_> {
     }
 
     /// The answer, unless it comes too late.
-    async fn answered(
+    async fn answered<T>(
         &self,
-        answer: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> Option<RedisResult<Value>> {
+        answer: impl Future<Output = RedisResult<T>> + Send,
+    ) -> Option<RedisResult<T>> {
         let keeper = self.pool.keeper();
         let Some(retire_at) = self.retire_at else { return keeper.timeout_at(self.answer_by, answer).await };
         let mut answer = pin!(answer);
@@ -223,9 +375,10 @@ impl Checkout<'_> {
         if prompt.is_some() {
             return prompt;
         }
-        self.pool.retire(&self.pooled);
+        self.retire();
         let late = keeper.timeout_at(self.answer_by, answer).await;
         if matches!(late, Some(Ok(_))) {
+            self.connection.set_retired(false);
             self.pool.take_back(&self.pooled);
         }
         late
@@ -236,7 +389,7 @@ impl Checkout<'_> {
         let error = error::refused(&self.endpoint().address, &refusal);
         // A new connection logs in again.
         if refusal.code() == "NOAUTH" {
-            self.pool.retire(&self.pooled);
+            self.retire();
         }
         self.retire_if_read_only(&error);
         Err(error)
@@ -250,8 +403,13 @@ impl Checkout<'_> {
     fn retire_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
             self.pool.connector().role_check.mark_doubtful();
-            self.pool.retire(&self.pooled);
+            self.retire();
         }
+    }
+
+    fn retire(&self) {
+        self.connection.set_retired(true);
+        self.pool.retire(&self.pooled);
     }
 }
 

@@ -297,3 +297,33 @@ pub(crate) fn warnings() -> LogText {
     });
     log.clone()
 }
+
+/// A client that creates by plain commands: it knows what the server calls its connection.
+pub(crate) async fn plain(server: &Server, parameters: &str) -> Client {
+    let client = server.client_with(parameters);
+    uses_plain_commands(server, &client).await;
+    client
+}
+
+/// Waits until a client creates by plain commands.
+pub(crate) async fn uses_plain_commands(server: &Server, client: &Client) {
+    soon(async {
+        loop {
+            let before = server.calls("set");
+            let (entry, scripts) = (mutex("warm"), server.calls("evalsha") + server.calls("eval"));
+            client.hold(&entry).await;
+            let after = server.calls("evalsha") + server.calls("eval");
+            client.leave(&entry).await;
+            if server.calls("set") > before && after == scripts {
+                return;
+            }
+        }
+    })
+    .await;
+    server.forget_calls();
+}
+
+/// What a key holds; empty if it does not exist.
+pub(crate) fn value(server: &Server, of: &str) -> String {
+    server.command::<Option<String>>(&format!("GET {of}")).unwrap_or_default()
+}

@@ -251,9 +251,9 @@ mod alone {
         for scenario in ["readers-writers", "semaphore-8"] {
             assert!(of(scenario)["rounds"][0]["tenures"].as_f64().unwrap() > 32.0);
         }
-        // One command to acquire, and one to release.
+        // One transaction of five commands to acquire, and one command to release.
         let requests = of("costs-2")["rounds"][0]["pair_requests"].as_f64().unwrap();
-        assert!((2.0..2.1).contains(&requests), "{requests}");
+        assert!((6.0..6.1).contains(&requests), "{requests}");
         let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
         assert!(page.contains("<svg") && folder.path().join("report.md").exists());
     }

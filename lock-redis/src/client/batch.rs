@@ -3,7 +3,7 @@
 use futures_util::future::{join_all, join3};
 use redis::{ErrorKind, Pipeline, RedisResult, ServerError, Value, aio::MultiplexedConnection};
 
-use super::{batcher::QueuedRequest, run_script::run_script};
+use super::{queued_request::QueuedRequest, run_script::run_script};
 use crate::{
     plain_create,
     request::{Form, Request},

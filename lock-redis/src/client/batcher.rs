@@ -14,7 +14,7 @@ use lock_core::sync::{Mutex, MutexGuard};
 use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
-use super::batch::send_together;
+use super::{batch::send_together, queued_request::QueuedRequest};
 use crate::request::Request;
 
 /// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: a small batch is slower than the same
@@ -63,11 +63,6 @@ struct State {
     unbatched: bool,
     /// The connection has ended, so no verb is sent any more.
     closed: bool,
-}
-
-pub(super) struct QueuedRequest {
-    pub(super) request: Request,
-    answer: oneshot::Sender<RedisResult<Value>>,
 }
 
 /// What becomes of a verb.
@@ -172,18 +167,6 @@ impl Batcher {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
-    }
-}
-
-impl QueuedRequest {
-    /// Whether its caller no longer waits.
-    pub(super) fn is_given_up(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    pub(super) fn complete(self, answer: RedisResult<Value>) {
-        // The caller may no longer wait.
-        let _ = self.answer.send(answer);
     }
 }
 

@@ -9,6 +9,7 @@ mod connector;
 mod endpoint;
 pub(crate) mod handshake;
 mod identity;
+mod queued_request;
 mod reply_limit;
 mod role_check;
 mod run_script;

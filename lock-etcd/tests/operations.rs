@@ -14,8 +14,8 @@ use etcd_client::WatchOptions;
 use futures_util::future::select_all;
 use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
 use lock_core::{
-    BackendErrorKind, Claim, Creates, DistributedLock, Entry, EntryId, HoldState, Keeper, Locks, Standing, Step,
-    SystemEntropy, WaitMode,
+    BackendErrorKind, Claim, Creates, DistributedLock, Entry, EntryId, HoldState, Keeper, Locks, Standing,
+    Step, SystemEntropy, WaitMode,
 };
 use lock_etcd::{Etcd, EtcdConfig};
 use server::{Admin, TestServer, quiet, requests};

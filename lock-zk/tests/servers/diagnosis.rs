@@ -44,30 +44,6 @@ async fn problems_are_told_though_the_session_was_closed_by_an_operator() {
     }
 }
 
-/// The connection breaks first, and the client learns of the end of its session when it connects again.
-#[tokio::test(flavor = "multi_thread")]
-async fn problems_are_told_though_the_session_ends_while_it_has_no_connection() {
-    let server = TestServer::shared().await;
-    let breaks = Arc::new(ConnectionBreaker::default());
-    let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
-    let here = client(&format!("{url}&{LIMITS}"));
-    let diagnose = async || soon("a diagnosis", here.backend.operator().diagnose()).await.unwrap();
-    let before = diagnose().await;
-    let session = session(&before);
-    breaks.at(RIGHTS, "/s1/");
-    let ends = async {
-        soon("the end of the connection", async {
-            while !breaks.is_over() {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-        server.admin().close_session(session).await;
-    };
-    let (after, ()) = tokio::join!(diagnose(), ends);
-    assert_eq!(after.problems, before.problems);
-}
-
 /// The id of the session that a diagnosis tells.
 fn session(diagnosis: &Diagnosis) -> i64 {
     let (_, session) = diagnosis.facts.iter().find(|(fact, _)| *fact == "session").unwrap();

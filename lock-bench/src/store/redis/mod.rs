@@ -87,11 +87,10 @@ fn count(info: &str) -> Result<CommandCounts> {
         let (name, figures) = line.split_once(":calls=").ok_or("cannot read `INFO commandstats`")?;
         let calls: u64 = figures.split(',').next().unwrap_or_default().parse()?;
         match name {
-            // A transaction is sent in one go, and its commands are those inside.
+            // A transaction is sent in one go, so `EXEC` stands for all of it.
             "evalsha" | "eval" | "exec" => commands.sent += calls,
-            "multi" => {}
-            // The commands that open a connection, and those of this count itself.
-            "info" | "ping" | "auth" | "select" | "subscribe" | "hello" => {}
+            // The rest of a transaction, the commands that open a connection, and those of this count itself.
+            "multi" | "info" | "ping" | "auth" | "select" | "subscribe" | "hello" => {}
             _ if name.starts_with("client|") || name.starts_with("script|") => {}
             _ => commands.inside += calls,
         }

@@ -50,6 +50,31 @@ async fn an_uncontended_acquire_sends_one_transaction_and_a_release_one_script()
     }
 }
 
+/// With a name of 16 bytes, and nothing else to be sent: verbs that share a batch are fewer bytes.
+#[tokio::test]
+async fn an_uncontended_pair_is_460_bytes_on_the_wire() {
+    const PAIRS: usize = 100;
+    let server = Server::start();
+    let client = warm(&server).await;
+    let bytes = || {
+        let info: String = server.command("INFO stats");
+        let of = |field: &str| {
+            let (_, value) = info.split_once(&format!("total_net_{field}_bytes:")).unwrap();
+            value.split_whitespace().next().unwrap().parse::<usize>().unwrap()
+        };
+        of("input") + of("output")
+    };
+    let [_, before, again] = [bytes(), bytes(), bytes()];
+    for i in 0..PAIRS {
+        let mine = mutex(&format!("order/{i:010}"));
+        client.hold(&mine).await;
+        client.leave(&mine).await;
+    }
+    // `INFO` counts its own question and the answer before.
+    let each = (bytes() - again - (again - before)) / PAIRS;
+    assert!((400..=460).contains(&each), "{each} bytes");
+}
+
 #[tokio::test]
 async fn a_renewal_of_many_leases_sends_one_command_for_128() {
     let server = Server::start();

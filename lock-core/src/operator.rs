@@ -46,7 +46,8 @@ pub struct QueueRow {
     pub claim: Claim,
     /// Whether it holds the lock.
     pub admitted: bool,
-    /// Its fencing token, or `None` for a holder of another library.
+    /// Its fencing token. `None` for a holder of another library, and for one whose token only its client knows: on Redis, that of a mutex
+    /// for which nobody waited, until its first renewal.
     pub token: Option<FencingToken>,
     /// How long its lease has left, or `None` if it does not end by itself.
     pub lease_left: Option<Duration>,

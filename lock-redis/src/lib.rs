@@ -37,6 +37,7 @@ pub mod fuzzing;
 mod guarantees;
 mod keys;
 mod notify;
+mod plain_create;
 mod reply;
 mod request;
 mod scripts;

@@ -92,6 +92,11 @@ pub(crate) fn departure(answer: &Value, server: &str) -> Result<Departure, Backe
     }
 }
 
+/// Whether a mutex was released.
+pub(crate) fn released(answer: &Value, server: &str) -> Result<bool, BackendError> {
+    as_bool(answer).ok_or_else(|| not_understood(answer).of(server))
+}
+
 /// For each of `count` leases whether it was renewed.
 pub(crate) fn renewals(
     answer: &Value,

@@ -2,20 +2,24 @@
 
 use lock_core::EntryId;
 
-use crate::scripts::{ENTER, LEAVE, Script};
+use crate::scripts::{ENTER, LEAVE, RELEASE, Script};
 
 /// A verb with its keys and arguments, which can be sent alone or with others.
 #[derive(Debug)]
 pub(crate) struct Request {
-    form: Form,
+    pub(crate) form: Form,
     /// The entry that it may create, if any.
     pub(crate) creates: Option<EntryId>,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Form {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Creates the holder of a free mutex by plain commands.
+    CreatePlainly,
+    /// Deletes a mutex for which nobody waits.
+    Release,
     Enter,
     Leave,
     /// Writes the tombstone of the entry.
@@ -23,6 +27,16 @@ enum Form {
 }
 
 impl Request {
+    /// The keys are the queue, the counter and the lock, the arguments the value and the ttl.
+    pub(crate) fn create_plainly(entry: EntryId, keys: [Vec<u8>; 3], args: [Vec<u8>; 2]) -> Self {
+        Self { form: Form::CreatePlainly, creates: Some(entry), keys: keys.into(), args: args.into() }
+    }
+
+    /// The argument is what the value begins with.
+    pub(crate) fn release(lock: Vec<u8>, unmarked: Vec<u8>) -> Self {
+        Self { form: Form::Release, creates: None, keys: vec![lock], args: vec![unmarked] }
+    }
+
     pub(crate) fn enter(creates: Option<EntryId>, keys: [Vec<u8>; 5], args: [Vec<u8>; 4]) -> Self {
         Self { form: Form::Enter, creates, keys: keys.into(), args: args.into() }
     }
@@ -36,20 +50,23 @@ impl Request {
         Self { form: Form::LeaveInDoubt, creates: None, keys: keys.into(), args: args.into() }
     }
 
-    /// The script that runs it alone.
-    pub(crate) fn script(&self) -> &'static Script {
+    /// The script that runs it alone, unless it has none.
+    pub(crate) fn script(&self) -> Option<&'static Script> {
         match self.form {
-            Form::Enter => &ENTER,
-            Form::Leave | Form::LeaveInDoubt => &LEAVE,
+            Form::CreatePlainly => None,
+            Form::Release => Some(&RELEASE),
+            Form::Enter => Some(&ENTER),
+            Form::Leave | Form::LeaveInDoubt => Some(&LEAVE),
         }
     }
 
-    /// The letter of the verb in a batch.
-    pub(crate) fn op(&self) -> u8 {
+    /// The letter of the verb in a [`BATCH`](crate::scripts::BATCH), unless it has none.
+    pub(crate) fn op(&self) -> Option<u8> {
         match self.form {
-            Form::Enter => b'e',
-            Form::Leave => b'l',
-            Form::LeaveInDoubt => b'd',
+            Form::CreatePlainly | Form::Release => None,
+            Form::Enter => Some(b'e'),
+            Form::Leave => Some(b'l'),
+            Form::LeaveInDoubt => Some(b'd'),
         }
     }
 

@@ -48,6 +48,9 @@ pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
     Script::of([BEFORE_VERBS, &functions, include_str!("scripts/batch.lua")].concat())
 });
 
+pub(crate) static RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::of(include_str!("scripts/release.lua").to_owned()));
+
 pub(crate) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/renew_fast.lua"), include_str!("scripts/renew.lua")));
 

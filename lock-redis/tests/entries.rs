@@ -90,11 +90,12 @@ async fn a_create_after_death_is_another_life_at_the_end_of_the_queue() {
 #[tokio::test]
 async fn a_late_create_finds_the_tombstone() {
     let server = Server::start();
-    let client = server.client();
+    // The server is asked, and not the memory of the client that has left.
+    let (client, late_client) = (server.client_by_scripts(""), server.client_by_scripts(""));
     for late in [mutex("job"), semaphore("many", 1, 2), writer("page")] {
         assert_eq!(client.redis.leave(&late, Creates::InDoubt).await.unwrap(), Departure::Absent);
         for wait in [WaitMode::Queue, WaitMode::Try] {
-            let standing = client.enter(&late, Step::Create, wait).await.unwrap();
+            let standing = late_client.enter(&late, Step::Create, wait).await.unwrap();
             assert!(matches!(standing, Standing::Gone), "{standing:?}");
         }
         assert!(!server.command::<bool>(&format!("EXISTS {}", late.name.as_str())));
@@ -105,13 +106,14 @@ async fn a_late_create_finds_the_tombstone() {
 #[tokio::test]
 async fn holders_and_waiters_leave_a_tombstone_too() {
     let server = Server::start();
-    let client = server.client();
+    // The server is asked, and not the memory of the client that has left.
+    let (client, late_client) = (server.client_by_scripts(""), server.client_by_scripts(""));
     let (holder, waiter) = (mutex("job"), mutex("job"));
     client.hold(&holder).await;
     client.queue_up(&waiter).await;
     for one in [&waiter, &holder] {
         assert_eq!(client.redis.leave(one, Creates::InDoubt).await.unwrap(), Departure::Left);
-        assert!(matches!(client.create(one).await, Standing::Gone));
+        assert!(matches!(late_client.create(one).await, Standing::Gone));
     }
     assert!(!server.command::<bool>("EXISTS job"));
 }
@@ -245,13 +247,13 @@ async fn another_kind_or_limit_is_refused_until_the_queue_is_empty() {
     for mine in claims {
         let holder = entry("job", mine, ms(30_000));
         client.hold(&holder).await;
-        let before = server.dump();
+        let before = server.locks();
         for other in claims.into_iter().filter(|other| !other.agrees_with(&mine)) {
             let (found_kind, found_limit) = (mine.kind(), mine.limit());
             let mismatch = lock_core::BackendErrorKind::ClaimMismatch { found_kind, found_limit };
             assert_eq!(client.refused(&entry("job", other, ms(30_000))).await, mismatch);
         }
-        assert_eq!(server.dump(), before);
+        assert_eq!(server.locks(), before);
         client.leave(&holder).await;
     }
 }

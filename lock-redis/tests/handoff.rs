@@ -203,10 +203,10 @@ async fn a_waiter_who_only_tries_leaves_nothing_behind() {
     let server = Server::start();
     let client = server.client();
     client.hold(&mutex("job")).await;
-    let before = server.dump();
+    let before = server.locks();
     let standing = client.enter(&mutex("job"), Step::Create, WaitMode::Try).await.unwrap();
     assert!(matches!(standing, Standing::Busy));
-    assert_eq!(server.dump(), before);
+    assert_eq!(server.locks(), before);
 }
 
 #[tokio::test]

@@ -66,10 +66,13 @@ async fn a_queue_shows_a_foreign_holder_as_one_without_an_entry() {
 async fn a_long_queue_is_shown_whole_and_in_order() {
     let server = Server::start();
     let client = server.client();
-    let mut tokens = vec![client.hold(&mutex("job")).await];
+    let holder = mutex("job");
+    let token = client.hold(&holder).await;
+    let mut tokens = vec![token];
     for _ in 0..600 {
         tokens.push(client.queue_up(&mutex("job")).await);
     }
+    client.renew(&holder, token).await;
     let rows = client.redis.queue(&name("job")).await.unwrap();
     assert_eq!(rows.iter().filter_map(|row| row.token).collect::<Vec<_>>(), tokens);
 }

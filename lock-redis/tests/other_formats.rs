@@ -105,10 +105,10 @@ async fn holders_in_a_set_of_format_1_keep_every_kind_out() {
     let entries = old_companion("e");
     let details = details.as_bytes();
     server.bytes::<()>(&[b"HSET", &entries, b"k", b"s:2", b"s", b"1", ID.as_bytes(), details]);
-    let before = server.dump();
+    let before = server.locks();
     for mine in [mutex("job"), reader("job"), writer("job"), semaphore("job", 1, 2)] {
         assert_eq!(client.refused(&mine).await, BackendErrorKind::ForeignData);
         assert_eq!(client.leave(&mine).await, Departure::Absent);
     }
-    assert_eq!(server.dump(), before);
+    assert_eq!(server.locks(), before);
 }

@@ -98,12 +98,14 @@ async fn serve_all(locks: &Locks) {
         lock.queue().await.unwrap().len() > WAITERS
     })
     .await;
-    let order: Vec<_> = lock.queue().await.unwrap().into_iter().map(|row| row.token.unwrap()).collect();
+    // The store may not know the token of the holder.
+    let waiters = lock.queue().await.unwrap().into_iter().filter(|row| !row.admitted);
+    let order: Vec<_> = waiters.map(|row| row.token.unwrap()).collect();
     held.release().await.unwrap();
     for turn in waiting {
         turn.await.unwrap();
     }
-    assert_eq!(*served.lock().unwrap(), order, "the order of the queue is the order of the grants");
+    assert_eq!(served.lock().unwrap()[1..], order, "the order of the queue is the order of the grants");
     assert!(lock.queue().await.unwrap().is_empty());
 }
 

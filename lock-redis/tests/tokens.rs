@@ -142,14 +142,18 @@ async fn a_counter_outlives_a_restart_of_a_server_that_keeps_its_data() {
 async fn tokens_past_the_reach_of_a_double_are_exact() {
     let server = Server::start();
     let client = server.client();
-    for start in [EXACT_TO - 1, EXACT_TO, EXACT_TO + 1, LAST - 3] {
-        server.raise_tokens("job", start);
-        let (holder, waiter) = (mutex("job"), mutex("job"));
+    for start in [EXACT_TO - 3, EXACT_TO - 1, EXACT_TO, EXACT_TO + 1, LAST - 5] {
+        // A name for which nobody has waited.
+        let of = format!("job-{start}");
+        server.raise_tokens(&of, start);
+        let (holder, waiter) = (mutex(&of), mutex(&of));
         assert_eq!(client.hold(&holder).await.get(), start + 1);
-        assert_eq!(client.queue_up(&waiter).await.get(), start + 2);
+        // One token was drawn by plain commands that found the lock held, and one for the holder, whose own is not written.
+        assert_eq!(client.queue_up(&waiter).await.get(), start + 4);
+        assert_eq!(server.command::<String>(&format!("GET {of}")), format!("{}~{}", holder.id, start + 3));
         // The heir keeps the token that it got, exact to the last bit.
         client.leave(&holder).await;
-        assert_eq!(server.command::<String>("GET job"), format!("{}:{}", waiter.id, start + 2));
+        assert_eq!(server.command::<String>(&format!("GET {of}")), format!("{}:{}", waiter.id, start + 4));
         client.leave(&waiter).await;
     }
 }

@@ -89,7 +89,7 @@ async fn a_thousand_acquires_that_are_given_up_leave_no_tombstone() {
 #[tokio::test]
 async fn a_tombstone_stays_where_the_connection_of_the_create_is_gone() {
     let server = Server::start();
-    let client = server.client_with(PATIENT);
+    let client = server.client_by_scripts(PATIENT);
     warm(&client.redis).await;
     let late = mutex("job");
     give_up(client.enter(&late, Step::Create, WaitMode::Try), 1).await;
@@ -97,14 +97,14 @@ async fn a_tombstone_stays_where_the_connection_of_the_create_is_gone() {
     // The first leave may be sent on the closed connection.
     soon(async { while client.redis.leave(&late, Creates::InDoubt).await.is_err() {} }).await;
     await_tombstones(&server, &client.redis, 1).await;
-    assert_is_kept_out(&client, &late).await;
+    assert_is_kept_out(&server.client_by_scripts(PATIENT), &late).await;
 }
 
 /// Creates in a batch may be sent again, and creates behind it may not be sent at all.
 #[tokio::test]
 async fn a_tombstone_stays_behind_a_batched_create() {
     let server = Server::start();
-    let client = server.client_with(PATIENT);
+    let client = server.client_by_scripts(PATIENT);
     warm(&client.redis).await;
     let entries: Vec<_> = (0..64).map(|i| mutex(&format!("job/{i}"))).collect();
     let all = join_all(entries.iter().map(|entry| client.enter(entry, Step::Create, WaitMode::Try)));
@@ -114,7 +114,7 @@ async fn a_tombstone_stays_behind_a_batched_create() {
         client.redis.leave(entry, Creates::InDoubt).await.unwrap();
     }
     await_tombstones(&server, &client.redis, 32).await;
-    assert_is_kept_out(&client, &entries[63]).await;
+    assert_is_kept_out(&server.client_by_scripts(PATIENT), &entries[63]).await;
 }
 
 async fn assert_is_kept_out(client: &Client, late: &Entry) {

@@ -28,17 +28,49 @@ fn answering_proxy(server: SocketAddr, answer: fn(&str) -> Option<String>) -> St
     format!("redis://{address}")
 }
 
-/// Only for clients that wait for the answer to one command before they send one that the proxy answers.
+/// Forwards a command only when the one before is answered, so that all answers are in order.
 fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<String>) -> io::Result<()> {
-    let server = TcpStream::connect(server)?;
-    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
-    thread::spawn(move || io::copy(&mut from_server, &mut to_client));
+    let (server, mut to_client) = (TcpStream::connect(server)?, client.try_clone()?);
+    let mut from_server = BufReader::new(server.try_clone()?);
     let mut commands = BufReader::new(client);
     while let Some((command, verb)) = next(&mut commands)? {
-        match answer(&verb) {
-            Some(said) => (&mut &*client).write_all(said.as_bytes())?,
-            None => (&mut &server).write_all(&command)?,
+        if let Some(said) = answer(&verb) {
+            to_client.write_all(said.as_bytes())?;
+            continue;
         }
+        (&server).write_all(&command)?;
+        if verb.ends_with("SUBSCRIBE") {
+            // From here on the server speaks unasked.
+            thread::spawn(move || io::copy(&mut from_server, &mut to_client));
+            while let Some((command, _)) = next(&mut commands)? {
+                (&server).write_all(&command)?;
+            }
+            break;
+        }
+        let mut said = Vec::new();
+        read_answer(&mut from_server, &mut said)?;
+        to_client.write_all(&said)?;
+    }
+    Ok(())
+}
+
+/// Reads one answer, with all that is in it.
+fn read_answer(from: &mut impl BufRead, into: &mut Vec<u8>) -> io::Result<()> {
+    let begin = into.len();
+    if from.read_until(b'\n', into)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let (kind, line) = (into[begin], String::from_utf8_lossy(&into[begin + 1..]).trim().parse::<i64>());
+    // The null value has the length -1.
+    let length = usize::try_from(line.unwrap_or_default()).ok();
+    match (kind, length) {
+        (b'$', Some(length)) => {
+            let mut text = vec![0; length + 2];
+            from.read_exact(&mut text)?;
+            into.extend_from_slice(&text);
+        }
+        (b'*', Some(length)) => (0..length).try_for_each(|_| read_answer(from, into))?,
+        _ => {}
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! The verbs on one Redis server, each one script and one round trip.
+//! The verbs on one Redis server: each one script and one round trip, or plain commands where nobody waits.
 
 mod arguments;
+mod contended_names;
 mod enter;
 mod foreign_holders;
 mod leave;
 mod operator;
+mod plain_grants;
 mod redis;
 mod renew;
 

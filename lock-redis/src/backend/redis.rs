@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use lock_core::{
-    Keeper, LockName, RuntimeSelector,
+    Keeper, LockName, RuntimeSelector, Tombstones,
     settings::{ConfigError, ConnectError},
+    sync::Mutex,
 };
 
-use super::foreign_holders::ForeignHolders;
+use super::{contended_names::ContendedNames, foreign_holders::ForeignHolders, plain_grants::PlainGrants};
 use crate::{
     client::{Client, Endpoint},
     config::RedisConfig,
@@ -36,6 +37,10 @@ pub struct Redis {
     pub(super) keeper: Keeper,
     pub(super) config: Arc<RedisConfig>,
     pub(super) foreign_holders: ForeignHolders,
+    pub(super) contended: ContendedNames,
+    pub(super) plain_grants: PlainGrants,
+    /// Entries that left while a create of them was in doubt. Only those whose create was a script have a tombstone on the server.
+    pub(super) tombstones: Mutex<Tombstones>,
 }
 
 impl Redis {
@@ -55,6 +60,9 @@ impl Redis {
             keeper: keeper.clone(),
             config,
             foreign_holders: ForeignHolders::default(),
+            contended: ContendedNames::default(),
+            plain_grants: PlainGrants::default(),
+            tombstones: Mutex::default(),
         })
     }
 

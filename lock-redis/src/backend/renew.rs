@@ -24,7 +24,9 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
     for Lease { entry, token } in leases {
         let own = redis.keys(&entry.name);
         keys.extend([own.lock(), own.queue(), own.entries()]);
-        args.extend([mutex_flag(entry.claim.kind()), text(entry.id), text(token), millis(entry.ttl)]);
+        let unwritten = redis.plain_grants.of(entry.id) == Some(*token);
+        let flag = if unwritten { b"u".to_vec() } else { mutex_flag(entry.claim.kind()) };
+        args.extend([flag, text(entry.id), text(token), millis(entry.ttl)]);
     }
     // The keeper tries again a sixth of the ttl after its request.
     let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
@@ -33,9 +35,15 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
         Ok(answers) => answers
             .into_iter()
             .zip(leases)
-            .map(|(answer, Lease { entry, .. })| {
+            .map(|(answer, Lease { entry, token })| {
                 let valid_until = valid_until(sent, entry.ttl, entry.ttl);
-                answer.map(|renewed| if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })
+                answer.map(|renewed| {
+                    if renewed {
+                        return Renewal::Renewed { valid_until };
+                    }
+                    redis.plain_grants.remove_life(entry.id, *token);
+                    Renewal::Lost
+                })
             })
             .collect(),
         // One request, so one failure for all leases.

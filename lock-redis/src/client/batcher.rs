@@ -9,17 +9,13 @@ use std::{
     task::{Poll, Waker},
 };
 
-use futures_util::{
-    StreamExt,
-    future::{join_all, poll_fn},
-    stream::FuturesUnordered,
-};
+use futures_util::{StreamExt, future::poll_fn, stream::FuturesUnordered};
 use lock_core::sync::{Mutex, MutexGuard};
-use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
+use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
-use super::run_script::run_script;
-use crate::{request::Request, scripts::BATCH};
+use super::{batch::send_together, queued_request::QueuedRequest};
+use crate::request::Request;
 
 /// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: a small batch is slower than the same
 /// number of commands written and read in one go.
@@ -69,11 +65,6 @@ struct State {
     closed: bool,
 }
 
-struct QueuedRequest {
-    request: Request,
-    answer: oneshot::Sender<RedisResult<Value>>,
-}
-
 /// What becomes of a verb.
 pub(super) enum Submission<'a> {
     /// The caller sends it now, and keeps the [`InFlight`] until it is answered.
@@ -96,8 +87,10 @@ impl Batcher {
         if state.closed {
             return Submission::Closed(request);
         }
-        let few = state.batches == 0 && state.verbs < MAX_ALONE && state.queue.is_empty();
-        if state.unbatched || few {
+        // Never while a batch is in flight that may not be written yet: a leave must not overtake its create.
+        let few =
+            state.batches == 0 && (state.unbatched || state.verbs < MAX_ALONE && state.queue.is_empty());
+        if few {
             return Submission::SendNow(request, InFlight::new(self, &mut state, 0, 1));
         }
         let (answer, answered) = oneshot::channel();
@@ -163,67 +156,17 @@ impl Batcher {
 
     async fn send_batch(
         &self,
-        mut multiplexed: MultiplexedConnection,
+        multiplexed: MultiplexedConnection,
         batch: Vec<QueuedRequest>,
         _until_answered: InFlight<'_>,
     ) {
-        if batch.len() == 1 {
-            return send_alone(&multiplexed, batch).await;
-        }
-        let ops: Vec<u8> = batch.iter().map(|queued| queued.request.op()).collect();
-        let keys: Vec<&[u8]> = batch.iter().flat_map(|queued| queued.request.keys()).collect();
-        let mut args: Vec<&[u8]> = vec![&ops];
-        args.extend(batch.iter().flat_map(|queued| queued.request.args()));
-        let for_all = match run_script(&mut multiplexed, &BATCH, &keys, &args).await {
-            Ok(Value::Array(answers)) if answers.len() == batch.len() => {
-                for (queued, answer) in batch.into_iter().zip(answers) {
-                    queued.complete(Ok(answer));
-                }
-                return;
-            }
-            // The script has run no verb.
-            Ok(Value::SimpleString(word)) if word == "ALONE" => return send_alone(&multiplexed, batch).await,
-            Ok(Value::ServerError(refusal)) if refuses_batches(&refusal) => {
-                self.state().unbatched |= refusal.code() != "NOPERM";
-                return send_alone(&multiplexed, batch).await;
-            }
-            Ok(Value::ServerError(refusal)) => Ok(Value::ServerError(refusal)),
-            Ok(_) => Err((ErrorKind::UnexpectedReturnType, "the answer to a batch is malformed").into()),
-            Err(failure) => Err(failure),
-        };
-        for queued in batch {
-            queued.complete(for_all.clone());
+        if send_together(&multiplexed, batch).await {
+            self.state().unbatched = true;
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
-    }
-}
-
-/// Sends each verb as a command of its own.
-async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedRequest>) {
-    let sent = batch.into_iter().filter(|queued| !queued.answer.is_closed()).map(|queued| {
-        let mut multiplexed = multiplexed.clone();
-        async move {
-            let Request { keys, args, .. } = &queued.request;
-            let answer = run_script(&mut multiplexed, queued.request.script(), keys, args).await;
-            queued.complete(answer);
-        }
-    });
-    join_all(sent).await;
-}
-
-/// Whether the refusal means that no verb was run, and that the server may accept the verbs one by one: the keys of the batch are in
-/// several slots of a cluster, or the user has no permission for one of them.
-fn refuses_batches(refusal: &ServerError) -> bool {
-    matches!(refusal.code(), "NOPERM" | "CROSSSLOT" | "MOVED" | "ASK")
-}
-
-impl QueuedRequest {
-    fn complete(self, answer: RedisResult<Value>) {
-        // The caller may no longer wait.
-        let _ = self.answer.send(answer);
     }
 }
 
@@ -235,7 +178,7 @@ impl State {
 
     /// How many verbs make a full batch now.
     fn batch_size(&self) -> usize {
-        ((self.queue.len() + self.verbs) / SHARE).clamp(1, MAX_VERBS)
+        if self.unbatched { 1 } else { ((self.queue.len() + self.verbs) / SHARE).clamp(1, MAX_VERBS) }
     }
 
     /// Takes one batch from the front of the queue, without the verbs whose callers no longer wait.
@@ -247,7 +190,7 @@ impl State {
             if batch.len() == batch_size || (bytes > MAX_BYTES && !batch.is_empty()) {
                 break;
             }
-            batch.extend(self.queue.pop_front().filter(|queued| !queued.answer.is_closed()));
+            batch.extend(self.queue.pop_front().filter(|queued| !queued.is_given_up()));
         }
         batch
     }

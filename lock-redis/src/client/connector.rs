@@ -17,7 +17,7 @@ use redis::{
     aio::MultiplexedConnection,
 };
 
-use super::{batcher::Batcher, connection::Connection, endpoint::Endpoint, role_check::RoleCheck};
+use super::{connection::Connection, endpoint::Endpoint, role_check::RoleCheck};
 use crate::error::{self, Failure, connection_ended};
 
 /// A connection for commands, with its place in the pool.
@@ -49,11 +49,11 @@ impl Connector for CommandConnector {
     ) -> Result<(Arc<Connection>, ConnectionTask), Failure> {
         let (endpoint, role_check) = (Arc::clone(&self.endpoint), Arc::clone(&self.role_check));
         let (multiplexed, driver) = open(&endpoint, keeper, &role_check).await?;
-        let connection = Arc::new(Connection { multiplexed, batcher: Batcher::default() });
+        let connection = Arc::new(Connection::new(multiplexed));
         isolate(|| tracing::debug!(server = %endpoint.address, "redis connection opened"));
         let connected = Arc::clone(&connection);
         let task: ConnectionTask = Box::pin(async move {
-            connected.batcher.drive(connected.multiplexed.clone(), driver).await;
+            connected.drive(driver).await;
             // Before the pool closes this connection and opens the next one, which has to see the doubt.
             role_check.mark_doubtful();
             isolate(|| tracing::debug!(server = %endpoint.address, "redis connection ended"));

@@ -1,11 +1,15 @@
 //! [`Client`]: commands to the server and their answers.
 
+mod batch;
 mod batcher;
+mod checkout;
 mod connect;
 mod connection;
 mod connector;
 mod endpoint;
 pub(crate) mod handshake;
+mod identity;
+mod queued_request;
 mod reply_limit;
 mod role_check;
 mod run_script;
@@ -13,11 +17,13 @@ mod socket;
 mod tls_probe;
 mod unanswered_creates;
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, ConnectionPool, EntryId, RuntimeSelector};
-use redis::{Cmd, RedisResult, Value};
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, ConnectionPool, EntryId, FencingToken, RuntimeSelector,
+};
+use redis::{Cmd, Value};
 
 pub(crate) use self::connector::DRIVER_SETUP;
 pub(crate) use self::endpoint::Endpoint;
@@ -25,15 +31,14 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::reply_limit::ReplyLimit;
 pub(crate) use self::socket::Socket;
 use self::{
-    batcher::Submission,
+    checkout::{Checkout, Sent},
     connection::Connection,
     connector::{CommandConnector, PooledCommands},
-    run_script::run_script,
-    unanswered_creates::UnansweredCreates,
+    unanswered_creates::{SentPlainly, UnansweredCreates},
 };
 use crate::{
-    error::{self, STORE},
-    reply,
+    error::STORE,
+    plain_create, reply,
     request::Request,
     scripts::{RENEW, Script},
 };
@@ -72,36 +77,99 @@ impl Client {
     pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
             let checkout = self.connect().await?;
-            let mut pending = self.unanswered.begin(request.creates, &checkout.pooled);
-            let answer = match checkout.connection.batcher.submit(request) {
-                Submission::SendNow(request, _until_answered) => {
-                    pending.mark_sent_alone();
-                    let mut multiplexed = checkout.connection.multiplexed.clone();
-                    let answer = run_script(&mut multiplexed, request.script(), &request.keys, &request.args);
-                    checkout.exchange(answer).await
-                }
-                Submission::Queued(answer) => {
-                    let answer = async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) };
-                    checkout.exchange(answer).await
-                }
-                // The connection has just ended; the loop takes another.
-                Submission::Closed(back) => {
-                    pending.mark_answered();
-                    request = back;
-                    continue;
-                }
-            };
-            match &answer {
-                Ok(_) => pending.mark_answered(),
-                Err(_) => pending.mark_failed(),
+            let mut pending = self.unanswered.begin_script(request.creates, &checkout.pooled);
+            match checkout.send(request, &mut pending).await {
+                Sent::Answered(answer) => return checkout.check(answer?),
+                // The loop takes another connection.
+                Sent::Closed(back) => request = back,
             }
-            return checkout.check(answer?);
         }
     }
 
-    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for the deletion.
-    pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
-        let Some(pooled) = self.unanswered.take_connection(entry) else { return };
+    /// Creates the holder of a free mutex by [plain commands](Request::create_plainly), alone or in a batch with others.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The entry may have been created.
+    pub(crate) async fn create_plainly(
+        &self,
+        entry: EntryId,
+        mut create: Request,
+    ) -> Result<PlainOutcome<'_>, BackendError> {
+        loop {
+            let checkout = self.connect().await?;
+            let Some(identity) = checkout.identity().await.map_err(BackendError::unsent)? else {
+                return Ok(PlainOutcome::NotSent);
+            };
+            let mut pending = self.unanswered.begin_plain(entry, &checkout.pooled, &identity);
+            let sent = checkout.send(create, &mut pending).await;
+            drop(pending);
+            match sent {
+                Sent::Answered(answer) => {
+                    return Ok(match plain_create::granted(&answer?) {
+                        Some(token) => PlainOutcome::Granted(token),
+                        None => PlainOutcome::Undecided(Undecided { client: self, checkout }),
+                    });
+                }
+                Sent::Closed(back) => create = back,
+            }
+        }
+    }
+
+    /// Carries out a leave after creates of the entry that were not answered. `leave` makes the request, with a tombstone or without.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The leave may have been carried out.
+    pub(crate) async fn leave_in_doubt(
+        &self,
+        entry: EntryId,
+        leave: impl Fn(bool) -> Request + Send + Sync,
+    ) -> Result<Value, BackendError> {
+        let unanswered = self.unanswered.of(entry).unwrap_or_default();
+        let tombstone = unanswered.needs_tombstone();
+        let Some((last, earlier)) = unanswered.plain.split_last() else {
+            return self.execute(leave(tombstone)).await;
+        };
+        for create in earlier {
+            self.rule_out(create).await?;
+        }
+        if let Some(checkout) = self.checkout_of(last) {
+            // What is sent on this connection from now on is carried out after the create, in a batch or not.
+            let mut pending = self.unanswered.begin_script(None, &checkout.pooled);
+            if let Sent::Answered(answer) = checkout.send(leave(tombstone), &mut pending).await {
+                return checkout.check(answer?);
+            }
+        }
+        self.rule_out(last).await?;
+        self.execute(leave(tombstone)).await
+    }
+
+    /// Ends the connection on which a create was sent, so that it can no longer arrive.
+    async fn rule_out(&self, create: &SentPlainly) -> Result<(), BackendError> {
+        let checkout = self.connect().await?;
+        match checkout.identity().await? {
+            Some(own) if own.has_the_server_of(&create.identity) => {
+                checkout.command(&create.identity.kill()).await.map(drop)
+            }
+            // The run of the server that it was sent to has ended.
+            Some(_) => Ok(()),
+            None => Err(BackendError::new(
+                STORE,
+                Kind::Unavailable,
+                format!("{} does not tell whether an earlier request can still arrive", self.server()),
+            )),
+        }
+    }
+
+    /// The connection on which a create was sent, if it still gets requests.
+    fn checkout_of(&self, create: &SentPlainly) -> Option<Checkout<'_>> {
+        let pooled = create.connection.upgrade().filter(|pooled| !pooled.is_closed())?;
+        let connection = Arc::clone(pooled.get()?);
+        if connection.is_retired() { None } else { Some(self.checkout(pooled, connection)) }
+    }
+
+    /// An entry has left: deletes its tombstone, if no create of it can arrive any more. Does not wait for the deletion.
+    pub(crate) fn forget(&self, entry: EntryId, tombstone: &[u8]) {
+        let Some(pooled) = self.unanswered.forget(entry) else { return };
         let Some(connection) = pooled.get() else { return };
         let mut delete = Cmd::new();
         delete.arg("DEL").arg(tombstone).set_no_response(true);
@@ -154,104 +222,52 @@ impl Client {
     /// # Cancel safety
     /// Safe to drop. The command may have been carried out.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
-        let checkout = self.connect().await?;
-        let mut multiplexed = checkout.connection.multiplexed.clone();
-        let answer = checkout.exchange(multiplexed.send_packed_command(command)).await?;
-        checkout.check(answer)
+        self.connect().await?.command(command).await
     }
 
     async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
+        let opened = self.pool.connect(&()).await;
+        let (pooled, connection) = opened.map_err(|failure| failure.to_unsent())?;
+        Ok(self.checkout(pooled, connection))
+    }
+
+    fn checkout(&self, pooled: Arc<PooledCommands>, connection: Arc<Connection>) -> Checkout<'_> {
         let pool = &self.pool;
-        let (pooled, connection) = pool.connect(&()).await.map_err(|failure| failure.to_unsent())?;
         let answer_by = pool.keeper().now() + pool.connector().endpoint.config.server.command_timeout;
-        Ok(Checkout { pool, pooled, connection, retire_at: None, answer_by })
+        Checkout { pool, pooled, connection, retire_at: None, answer_by }
     }
 }
 
-/// A connection taken from the pool for one call.
-struct Checkout<'a> {
-    pool: &'a ConnectionPool<CommandConnector>,
-    pooled: Arc<PooledCommands>,
-    connection: Arc<Connection>,
-    /// When the connection is retired unless it has answered.
-    retire_at: Option<BootTime>,
-    /// When the call has to be answered.
-    answer_by: BootTime,
+/// What plain commands have come to.
+pub(crate) enum PlainOutcome<'a> {
+    Granted(FencingToken),
+    Undecided(Undecided<'a>),
+    /// Nothing was sent: the connection cannot be ended from another one.
+    NotSent,
 }
 
-impl Checkout<'_> {
-    async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
-        let mut multiplexed = self.connection.multiplexed.clone();
-        let answer = self.exchange(run_script(&mut multiplexed, script, keys, args)).await?;
-        self.check(answer)
-    }
+/// A create that a script has to decide. The entry may be the holder as far as the server knows.
+pub(crate) struct Undecided<'a> {
+    client: &'a Client,
+    checkout: Checkout<'a>,
+}
 
-    async fn exchange(
-        &self,
-        answer: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> Result<Value, BackendError> {
-        let endpoint = self.endpoint();
-        match self.answered(answer).await {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(failure)) => {
-                // The connection's own task may not have noticed yet.
-                self.pool.connector().role_check.mark_doubtful();
-                self.pool.retire(&self.pooled);
-                Err(error::broken(&endpoint.address, failure))
-            }
-            None => {
-                self.pool.retire(&self.pooled);
-                let (address, limit) = (&endpoint.address, endpoint.config.server.command_timeout);
-                Err(BackendError::new(
-                    STORE,
-                    Kind::TimedOut,
-                    format!("{address} did not answer within {limit:?}"),
-                ))
-            }
+impl Undecided<'_> {
+    /// Runs the script on the same connection: if another had to be opened first, an error could say that nothing was sent.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn decide(self, request: Request) -> Result<Value, BackendError> {
+        let Checkout { pooled, connection, .. } = self.checkout;
+        let checkout = self.client.checkout(pooled, connection);
+        let mut pending = self.client.unanswered.begin_script(request.creates, &checkout.pooled);
+        pending.mark_sent_alone();
+        let answer = checkout.send_alone(&request).await;
+        match &answer {
+            Ok(_) => pending.mark_answered(),
+            Err(_) => pending.mark_failed(),
         }
-    }
-
-    /// The answer, unless it comes too late.
-    async fn answered(
-        &self,
-        answer: impl Future<Output = RedisResult<Value>> + Send,
-    ) -> Option<RedisResult<Value>> {
-        let keeper = self.pool.keeper();
-        let Some(retire_at) = self.retire_at else { return keeper.timeout_at(self.answer_by, answer).await };
-        let mut answer = pin!(answer);
-        let prompt = keeper.timeout_at(retire_at, answer.as_mut()).await;
-        if prompt.is_some() {
-            return prompt;
-        }
-        self.pool.retire(&self.pooled);
-        let late = keeper.timeout_at(self.answer_by, answer).await;
-        if matches!(late, Some(Ok(_))) {
-            self.pool.take_back(&self.pooled);
-        }
-        late
-    }
-
-    fn check(&self, answer: Value) -> Result<Value, BackendError> {
-        let Value::ServerError(refusal) = answer else { return Ok(answer) };
-        let error = error::refused(&self.endpoint().address, &refusal);
-        // A new connection logs in again.
-        if refusal.code() == "NOAUTH" {
-            self.pool.retire(&self.pooled);
-        }
-        self.retire_if_read_only(&error);
-        Err(error)
-    }
-
-    fn endpoint(&self) -> &Endpoint {
-        &self.pool.connector().endpoint
-    }
-
-    /// Retires the connection after a refused write: a new one may reach another server under the same name, one that takes writes.
-    fn retire_if_read_only(&self, error: &BackendError) {
-        if *error.kind() == Kind::ReadOnly {
-            self.pool.connector().role_check.mark_doubtful();
-            self.pool.retire(&self.pooled);
-        }
+        checkout.check(answer?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`UnansweredCreates`]: which tombstones can be deleted again.
+//! [`UnansweredCreates`]: which creates may still arrive.
 
 use std::{
     collections::HashMap,
@@ -11,65 +11,120 @@ use lock_core::{
     sync::{Mutex, MutexGuard},
 };
 
-use super::connector::PooledCommands;
+use super::{connector::PooledCommands, identity::Identity};
 
 /// The creates that ended without an answer, until their entries have left.
 ///
-/// Such a create may arrive after the leave, which therefore writes a tombstone: a key that stays for a minute (PR08). The tombstone can
-/// be deleted immediately if the only create of the entry was sent on a connection that is still open, by a caller that was dropped: every
-/// command sent on this connection from now on is executed after the create, and the create is not sent again. This does not hold for
-/// a create
+/// Such a create may arrive after the leave. What is done about that depends on how it was sent:
 ///
-/// * in a batch: the task that drives the connection sends the batch again if the server does not know its script;
-/// * that failed: its caller may have sent it again on another connection.
+/// * *As plain commands:* it creates whatever it finds, so the leave waits until it can no longer arrive. Commands on its connection are
+///   executed after it; if that was given up, the server is told to end it.
+/// * *As a script:* the leave writes a tombstone, a key that stays for a minute and that the script finds (PR08). It can be deleted
+///   immediately if the only create of the entry was sent on a connection that is still open, by a caller that was dropped: every command
+///   sent on this connection from now on is executed after the create, and the create is not sent again. This does not hold for a create
+///   in a batch, because the task that drives the connection sends the batch again if the server does not know its script; and not for one
+///   that failed, because its caller may have sent it again on another connection.
 ///
 /// An entry has one request at a time.
 #[derive(Debug)]
 pub(super) struct UnansweredCreates {
-    /// For each entry, the connection on which its create was sent. `None` if no connection is certain to be behind the create.
-    connections: Mutex<HashMap<EntryId, Option<Weak<PooledCommands>>>>,
+    entries: Mutex<HashMap<EntryId, Unanswered>>,
     /// The process that made this value.
     pid: u32,
 }
 
+/// The unanswered creates of one entry.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unanswered {
+    pub(super) plain: Vec<SentPlainly>,
+    script: Option<SentAsScript>,
+}
+
+/// A create of plain commands.
+#[derive(Clone, Debug)]
+pub(super) struct SentPlainly {
+    pub(super) connection: Weak<PooledCommands>,
+    pub(super) identity: Arc<Identity>,
+}
+
+#[derive(Clone, Debug)]
+enum SentAsScript {
+    /// On this connection, and not sent again.
+    On(Weak<PooledCommands>),
+    /// No connection is certain to be behind it.
+    Somewhere,
+}
+
+impl Unanswered {
+    /// Whether a script may still create the entry, or nothing is known of its creates.
+    pub(super) fn needs_tombstone(&self) -> bool {
+        self.script.is_some() || self.plain.is_empty()
+    }
+}
+
 impl UnansweredCreates {
-    /// Registers a request that may create this entry and is about to be sent.
-    pub(super) fn begin<'a>(
+    /// Registers a script that may create this entry and is about to be sent.
+    pub(super) fn begin_script<'a>(
         &'a self,
         creates: Option<EntryId>,
         connection: &'a Arc<PooledCommands>,
     ) -> PendingCreate<'a> {
-        PendingCreate { unanswered: self, creates, connection, sent_alone: false }
+        PendingCreate { unanswered: self, creates, connection, form: Form::Script { sent_alone: false } }
     }
 
-    /// The connection on which a command that is sent now arrives after every create of this entry, which has left. Forgets the entry.
-    pub(super) fn take_connection(&self, entry: EntryId) -> Option<Arc<PooledCommands>> {
-        self.lock().remove(&entry)?.and_then(|connection| connection.upgrade())
+    /// Registers plain commands that may create this entry and are about to be sent.
+    pub(super) fn begin_plain<'a>(
+        &'a self,
+        entry: EntryId,
+        connection: &'a Arc<PooledCommands>,
+        identity: &'a Arc<Identity>,
+    ) -> PendingCreate<'a> {
+        PendingCreate { unanswered: self, creates: Some(entry), connection, form: Form::Plain(identity) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Option<Weak<PooledCommands>>>> {
-        self.connections.lock()
+    /// The creates of an entry that is about to leave.
+    pub(super) fn of(&self, entry: EntryId) -> Option<Unanswered> {
+        self.lock().get(&entry).cloned()
+    }
+
+    /// The entry has left. Gives the connection on which a command that is sent now arrives after every script that creates it.
+    pub(super) fn forget(&self, entry: EntryId) -> Option<Arc<PooledCommands>> {
+        match self.lock().remove(&entry)?.script? {
+            SentAsScript::On(connection) => connection.upgrade(),
+            SentAsScript::Somewhere => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Unanswered>> {
+        self.entries.lock()
     }
 }
 
 impl Default for UnansweredCreates {
     fn default() -> Self {
-        Self { connections: Mutex::default(), pid: std::process::id() }
+        Self { entries: Mutex::default(), pid: std::process::id() }
     }
 }
 
-/// A request in flight. If it may create its entry and is dropped before it is answered, the drop records its connection.
+/// A request in flight. If it may create its entry and is dropped before it is answered, the drop records how it was sent.
 pub(super) struct PendingCreate<'a> {
     unanswered: &'a UnansweredCreates,
     creates: Option<EntryId>,
     connection: &'a Arc<PooledCommands>,
-    sent_alone: bool,
+    form: Form<'a>,
+}
+
+enum Form<'a> {
+    Plain(&'a Arc<Identity>),
+    Script { sent_alone: bool },
 }
 
 impl PendingCreate<'_> {
-    /// The caller sends the request itself, so it is not sent again once the caller is dropped.
+    /// The caller sends the script itself, so it is not sent again once the caller is dropped.
     pub(super) fn mark_sent_alone(&mut self) {
-        self.sent_alone = true;
+        if let Form::Script { sent_alone } = &mut self.form {
+            *sent_alone = true;
+        }
     }
 
     /// The request was answered, or not sent at all.
@@ -79,7 +134,9 @@ impl PendingCreate<'_> {
 
     /// The request failed: its caller learns that, and may send it again.
     pub(super) fn mark_failed(&mut self) {
-        self.sent_alone = false;
+        if let Form::Script { sent_alone } = &mut self.form {
+            *sent_alone = false;
+        }
     }
 }
 
@@ -87,12 +144,21 @@ impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
         // In a forked child, the map may stay locked forever by a thread that exists only in the parent. The parent removes its own
         // entries.
-        if let Some(entry) = self.creates.filter(|_| self.unanswered.pid == std::process::id()) {
-            // The caller learns of a panic as of a failure, and may send the request again.
-            let alone = self.sent_alone && !thread::panicking();
-            let connection = alone.then(|| Arc::downgrade(self.connection));
-            // With several unanswered creates, no single connection is certain to be behind all of them.
-            self.unanswered.lock().entry(entry).and_modify(|known| *known = None).or_insert(connection);
+        let Some(entry) = self.creates.filter(|_| self.unanswered.pid == std::process::id()) else { return };
+        let connection = Arc::downgrade(self.connection);
+        let mut entries = self.unanswered.lock();
+        let unanswered = entries.entry(entry).or_default();
+        match &self.form {
+            Form::Plain(identity) => {
+                unanswered.plain.push(SentPlainly { connection, identity: Arc::clone(identity) });
+            }
+            // The caller learns of a panic as of a failure, and may send the request again. With several unanswered creates, no single
+            // connection is certain to be behind all of them.
+            Form::Script { sent_alone } => {
+                let only = *sent_alone && !thread::panicking() && unanswered.script.is_none();
+                let sent = if only { SentAsScript::On(connection) } else { SentAsScript::Somewhere };
+                unanswered.script = Some(sent);
+            }
         }
     }
 }

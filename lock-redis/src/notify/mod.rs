@@ -74,6 +74,16 @@ impl Notifications {
         (own, hints)
     }
 
+    /// Subscribes to the evictions of entries, as a holder needs it, if that is not done yet, and waits until it has succeeded or
+    /// failed once, for at most `command_timeout`.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub(crate) async fn hear_of_evictions(&self) {
+        self.keeper_subscriber.start(None);
+        self.keeper_subscriber.live().await;
+    }
+
     /// The subscriber of the calling task's runtime, or the keeper's if it has none. Opens nothing.
     pub(crate) fn current(&self) -> Arc<Subscriber> {
         let runtime = self.runtimes.current().map(|runtime| runtime.id());

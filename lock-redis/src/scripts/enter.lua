@@ -1,5 +1,5 @@
 local process = channel:sub(-32)
-local mode, my_kind, my_permits, my_limit, place = claim:match('^(%a) (%a) (%d+) (%d+) ?(%d*)$')
+local mode, my_kind, my_permits, my_limit, place, unwritten = claim:match('^(%a) (%a) (%d+) (%d+) ?(%d*)(u?)$')
 local tries, creates = mode == 't', place == ''
 local permits = tonumber(my_permits)
 
@@ -7,17 +7,18 @@ local permits = tonumber(my_permits)
 -- in ms, or of the last id if the clock is behind that, and a sequence. The token is ms * 1000 + sequence, as text, which is exact past 2^53.
 -- This is the first write of an enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
-    drawn = drawn or redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
-    local trouble = type(drawn) == 'table' and drawn.err
+    local next_id = drawn or redis.pcall('XADD', counter, 'MAXLEN', '0', '*', 't', '')
+    drawn = nil
+    local trouble = type(next_id) == 'table' and next_id.err
     if trouble and trouble:find('WRONGTYPE', 1, true) then
         return nil, {'C', counter}
     elseif trouble and trouble:find('exhausted', 1, true) then
         return nil, {'X', counter}
     elseif trouble then
         -- Fails again, with the error as the server words it.
-        drawn = call('XADD', counter, 'MAXLEN', '0', '*', 't', '')
+        next_id = call('XADD', counter, 'MAXLEN', '0', '*', 't', '')
     end
-    local ms, sequence = drawn:match('^(%d+)%-(%d+)$')
+    local ms, sequence = next_id:match('^(%d+)%-(%d+)$')
     -- Up to here, Lua has each ms exactly.
     local last = 2^53 - 1
     if tonumber(sequence) > 999 and tonumber(ms) < last then
@@ -142,9 +143,17 @@ local function create()
     if not fits and tries then
         return {'B'}
     end
+    -- See the library for why this comes before the waiter's own.
+    local mark = '+'
+    if not fits and shape == 'ours' and holder_token == '' then
+        mark = '~'
+        holder_token, trouble = mint()
+    end
     local token
-    token, trouble = mint()
-    if not token then
+    if not trouble then
+        token, trouble = mint()
+    end
+    if trouble then
         return trouble
     end
     local expiry = now + ttl + 1
@@ -160,6 +169,10 @@ local function create()
         grow(e, ttl + 2000)
         return token
     end
+    if shape == 'ours' and holder_mark == ':' then
+        holder_mark = mark
+        write_holder()
+    end
     call('HSET', e, 'k', kind .. ':' .. my_limit)
     local last = call('ZRANGE', q, -1, -1, 'WITHSCORES')
     call('ZADD', q, (tonumber(last[2]) or 0) + 1, id)
@@ -169,11 +182,33 @@ local function create()
 end
 
 read_lock()
+if may_have_passed() then
+    settle()
+    read_lock()
+end
 local role, token, expiry, own_permits, _, theirs = find()
 -- PR06: the entry's own expiry is judged before anything else, by the clock that admits.
 if role and expiry <= now then
     remove(role, own_permits)
     role = nil
+end
+-- The token of a holder that was created without a script may not be written.
+local learns = role == 'holder' and (token == '' or holder_mark == '~') and (creates or unwritten == 'u')
+if learns and not creates then
+    token = place
+elseif learns and token == '' then
+    -- The answer to its create was lost, or was no grant.
+    local trouble
+    token, trouble = mint()
+    if trouble then
+        remove(role)
+        settle()
+        return trouble
+    end
+end
+if learns then
+    holder_token, holder_mark = token, holder_mark == '~' and '+' or holder_mark
+    write_holder()
 end
 if not creates and token ~= place then
     settle()

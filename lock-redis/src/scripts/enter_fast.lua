@@ -2,7 +2,8 @@
 --
 -- Keys: raw the lock · q its queue · e its entries · counter the tokens of its slot · tombstone that of this entry
 -- Arguments: owner the id, and if there is one ':' and the label · ttl in ms
---            claim: 'q' to queue, 'p' to queue without hints, or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none to create
+--            claim: 'q' to queue, 'p' to queue without hints, or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none
+--            to create; after it 'u' if the value may lack that token
 --            channel of the caller
 -- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label, and '1' if it may get no hint}
 --         {'B'} busy · {'G'} gone

@@ -14,7 +14,7 @@ if tombstone then
 end
 if fast == 'm' then
     local value = redis.pcall('GET', raw)
-    if type(value) == 'string' and value:match('^([0-9a-f]+)[:+]') == id then
+    if type(value) == 'string' and value:match('^([0-9a-f]+)[:+~]') == id then
         -- PR20: a write that is never denied.
         local heir = call('ZPOPMIN', q)[1]
         if not heir then
@@ -29,8 +29,9 @@ if fast == 'm' then
         local token, expiry, process, label = entry:match('^(%d+) %d+ (%d+) 1 (%S+) (.*)$')
         if token and tonumber(expiry) * 1000 > tonumber(now_us) then
             -- This writes what `admit` and `settle` would write for the one heir of a mutex.
-            call('SET', raw, heir .. ':' .. token .. label, 'PXAT', expiry)
-            if call('EXISTS', q) == 1 then
+            local others = call('EXISTS', q) == 1
+            call('SET', raw, heir .. (others and '+' or ':') .. token .. label, 'PXAT', expiry)
+            if others then
                 call('HDEL', e, heir)
             else
                 call('DEL', e)

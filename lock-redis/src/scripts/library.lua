@@ -2,7 +2,10 @@
 --
 -- Variables of the verb: call, raw, q, e, id, channel, now_us (as text; nil if the clock was not read yet).
 --
--- raw  mutex: the string id:token[:label], see ADR 1. Otherwise a sorted set of holders, id -> end of the lease in ms.
+-- raw  mutex: the string id, mark, token[:label], see ADR 1. Otherwise a sorted set of holders, id -> end of the lease in ms.
+--      The mark is ':' if nobody has queued up behind this holder. A holder that was created without a script has no token
+--      until its renewal writes it. The first waiter marks it with '+', or with '~' if it had no token: then it draws one, which
+--      is larger than the token that the holder has been told, if any, and smaller than that of the waiter (ADR 28).
 -- q    the waiters: a sorted set, id -> small number.
 -- e    hash, id -> 'token ttl expiry permits process label' of waiters, and of the holders in a set;
 --      (process: where to send hints, as the last digits of a channel: each runtime of a process has one);
@@ -20,7 +23,7 @@ local kind, limit, held
 -- The field k of e; false if there is none.
 local described
 -- The holder of a mutex.
-local holder, holder_token, holder_label
+local holder, holder_mark, holder_token, holder_label
 -- Whether the queue is empty, once it is settled.
 local nobody_waits
 -- Whether the entry that is served was promoted. It needs no hint.
@@ -40,7 +43,7 @@ end
 local function read_lock()
     shape, holder = call('TYPE', raw).ok, nil
     if shape == 'string' then
-        holder, holder_token, holder_label = call('GET', raw):match('^([0-9a-f]+)[:+](%d*)(.*)$')
+        holder, holder_mark, holder_token, holder_label = call('GET', raw):match('^([0-9a-f]+)([:+~])(%d*)(.*)$')
         local ours = holder and #holder == 32 and (holder_label == '' or holder_label:sub(1, 1) == ':')
         shape, holder = ours and 'ours' or 'foreign', ours and holder or nil
     end
@@ -77,6 +80,17 @@ local function find()
     if call('ZSCORE', q, id) then
         return 'waiter', token, tonumber(expiry), permits, process, label
     end
+end
+
+-- Writes the mark and the token of the holder of a mutex. Its lease stays as it is.
+local function write_holder()
+    call('SET', raw, holder .. holder_mark .. holder_token .. holder_label, 'KEEPTTL')
+end
+
+-- Whether the holder has not been granted the lock if somebody waits: it was created without a script when there was a queue, and has not
+-- learnt that yet. Who queues up behind a holder marks it.
+local function may_have_passed()
+    return shape == 'ours' and holder_mark == ':' and holder_token == ''
 end
 
 -- PR19: the ttl of what entries share only grows. PR20: always a write, and one that is never denied.
@@ -151,9 +165,10 @@ end
 local function admit(heirs)
     if kind == 'm' then
         local heir = heirs[1]
-        call('HDEL', e, heir.id)
-        call('SET', raw, heir.id .. ':' .. heir.token .. heir.label, 'PXAT', heir.expiry)
         shape, holder, holder_token, holder_label = 'ours', heir.id, heir.token, heir.label
+        holder_mark = call('EXISTS', q) == 1 and '+' or ':'
+        call('HDEL', e, holder)
+        call('SET', raw, holder .. holder_mark .. holder_token .. holder_label, 'PXAT', heir.expiry)
         return
     end
     local members, last = {}, 0
@@ -178,7 +193,12 @@ local function advance(n, hints)
     local off, dead, heirs, blocked = {}, {}, {}, false
     for i, other in ipairs(ids) do
         local token, _, expiry, permits, process, label = split(entries[i])
-        if not token or tonumber(expiry) <= now then
+        local lives = token and tonumber(expiry) > now
+        if lives and may_have_passed() then
+            call('DEL', raw)
+            shape, holder, held = 'none', nil, 0
+        end
+        if not lives then
             dead[#dead + 1] = other
         elseif held + permits <= limit then
             held = held + permits
@@ -208,7 +228,8 @@ local function advance(n, hints)
     return not blocked
 end
 
--- PR11, the end of every verb: drops the dead, admits all entries that fit now, and sends hints once that is written.
+-- PR11, the end of every verb: drops the dead, admits all entries that fit now, and sends hints once that is written. Takes the lock from a
+-- holder that has passed the queue.
 local function settle()
     if shape == 'zset' and kind and kind ~= 'm' then
         drop_dead_members()

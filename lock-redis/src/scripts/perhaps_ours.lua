@@ -9,7 +9,7 @@ for i, key in ipairs(KEYS) do
     if ARGV[1] == 'm' then
         -- Up to the character after the token, which has at most 20 digits.
         local value = redis.pcall('GETRANGE', key, 0, 53)
-        local id, rest = (type(value) == 'string' and value or ''):match('^([0-9a-f]+)[:+]%d*(.?)')
+        local id, rest = (type(value) == 'string' and value or ''):match('^([0-9a-f]+)[:+~]%d*(.?)')
         ours = id and #id == 32 and (rest == '' or rest == ':')
     else
         ours = redis.pcall('HEXISTS', key, 'k') == 1

@@ -20,7 +20,8 @@ local function add(role, ids, scores)
 end
 
 if shape == 'ours' then
-    rows[#rows + 1] = {'h', holder, holder_token, '1', call('PTTL', raw), holder_label}
+    -- A token that a waiter drew is not what the holder was told.
+    rows[#rows + 1] = {'h', holder, holder_mark == '~' and '' or holder_token, '1', call('PTTL', raw), holder_label}
 elseif shape == 'foreign' then
     rows[#rows + 1] = {'f', '', '', '1', call('PTTL', raw), ''}
 elseif shape == 'zset' then

@@ -27,9 +27,12 @@ use lock_redis::Redis;
 /// A client that has done everything once, a batch too, so that it does not have to open or load anything.
 async fn warm(server: &Server) -> Client {
     let client = server.client();
-    let entries = entries("warm", 96);
-    hold_all(&client, &entries).await;
-    leave_all(&client, &entries).await;
+    for entries in
+        [entries("warm", 96), (0..96).map(|i| semaphore(&format!("warm-pool/{i}"), 1, 1)).collect()]
+    {
+        hold_all(&client, &entries).await;
+        leave_all(&client, &entries).await;
+    }
     server.forget_calls();
     client
 }
@@ -61,16 +64,24 @@ async fn many_verbs_of_one_moment_are_few_commands() {
     let client = warm(&server).await;
     let entries = entries("job", 96);
     hold_all(&client, &entries).await;
+    let created = server.calls("exec");
+    let few = 36..=40;
+    assert!(few.contains(&created), "{created} transactions for 96, 32 alone and 16 in each at the most");
+    assert_eq!(server.calls("evalsha"), 0);
+    leave_all(&client, &entries).await;
+    let left = server.calls("evalsha");
+    assert!(few.contains(&left), "{left} scripts for 96 releases");
+    // The same by scripts.
+    let entries: Vec<_> = (0..96).map(|i| semaphore(&format!("pool/{i}"), 1, 1)).collect();
+    server.forget_calls();
+    hold_all(&client, &entries).await;
     let entered = server.calls("evalsha");
-    assert!(
-        (36..=40).contains(&entered),
-        "{entered} commands for 96 verbs, 32 alone and 16 in each at the most"
-    );
+    assert!(few.contains(&entered), "{entered} scripts for 96 verbs");
     let looks = server.calls("time");
-    assert!(looks <= entered, "one look at the clock for each command, not {looks} for {entered}");
+    assert!(looks <= entered, "one look at the clock for each script, not {looks} for {entered}");
     leave_all(&client, &entries).await;
     let left = server.calls("evalsha") - entered;
-    assert!((36..=40).contains(&left), "{left} commands for 96 verbs");
+    assert!(few.contains(&left), "{left} scripts for 96 verbs");
     assert_eq!(server.calls("eval"), 0);
 }
 
@@ -82,7 +93,7 @@ async fn a_lone_verb_goes_alone_and_at_once() {
     client.hold(&mine).await;
     client.leave(&mine).await;
     // Batches begin with this command.
-    assert_eq!(["evalsha", "zadd"].map(|command| server.calls(command)), [2, 0]);
+    assert_eq!(["exec", "evalsha", "zadd"].map(|command| server.calls(command)), [1, 1, 0]);
 }
 
 #[tokio::test]
@@ -94,7 +105,7 @@ async fn few_verbs_go_alone_and_at_once() {
         hold_all(&client, &few).await;
         leave_all(&client, &few).await;
     }
-    assert_eq!(["evalsha", "zadd"].map(|command| server.calls(command)), [6 * 32, 0]);
+    assert_eq!(["exec", "evalsha", "zadd"].map(|command| server.calls(command)), [3 * 32, 3 * 32, 0]);
 }
 
 #[tokio::test]
@@ -166,7 +177,7 @@ async fn one_that_fails_harms_no_other() {
 async fn two_who_want_the_same_lock_in_one_moment_get_it_in_turn() {
     let server = Server::start();
     let client = warm(&server).await;
-    let asked: Vec<_> = (0..96).map(|_| mutex("job")).collect();
+    let asked: Vec<_> = (0..96).map(|_| semaphore("job", 1, 1)).collect();
     let mut places = Vec::new();
     for (i, answer) in ask_all(&client, &asked).await.into_iter().enumerate() {
         match answer.unwrap() {
@@ -201,7 +212,8 @@ async fn the_verbs_of_one_caller_are_carried_out_in_the_order_of_asking() {
         }
     });
     join_all(callers).await;
-    assert!(server.calls("evalsha") < 96 * 20, "{} commands", server.calls("evalsha"));
+    let commands = server.calls("exec") + server.calls("evalsha");
+    assert!(commands < 2 * 96 * 20, "{commands} commands");
 }
 
 #[tokio::test]
@@ -259,8 +271,8 @@ async fn a_batch_is_bounded_in_bytes() {
     let client = warm(&server).await;
     let long: Vec<_> = (0..80).map(|i| mutex(&format!("{i:04096}"))).collect();
     hold_all(&client, &long).await;
-    // Each verb has more than 20 KiB, and a batch at most 64 KiB; the first 32 were sent alone.
-    assert!(server.calls("evalsha") >= 32 + 48 / 3, "{} commands", server.calls("evalsha"));
+    // Each create has more than 8 KiB, and a batch at most 64 KiB; the first 32 were sent alone.
+    assert!(server.calls("exec") >= 32 + 48 / 8, "{} transactions", server.calls("exec"));
 }
 
 #[tokio::test]

@@ -65,6 +65,16 @@ impl Server {
         Client { redis: Redis::new(config, &keeper).unwrap(), keeper }
     }
 
+    /// A client whose user may not end connections: its scripts create, and no plain commands.
+    pub(crate) fn client_by_scripts(&self, parameters: &str) -> Client {
+        self.command::<()>("ACL SETUSER scripts on >pw ~* &* +@all -client|kill");
+        let url = self.url().replace("redis://", "redis://scripts:pw@");
+        let mut config: RedisConfig = format!("{url}{parameters}").parse().unwrap();
+        config.prefix.clear();
+        let keeper = Keeper::start().unwrap();
+        Client { redis: Redis::new(config, &keeper).unwrap(), keeper }
+    }
+
     pub(crate) fn connection(&self) -> redis::Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
@@ -95,6 +105,11 @@ impl Server {
     /// Everything that is stored, except the ttls.
     pub(crate) fn dump(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.keys().into_iter().map(|key| (key.clone(), self.bytes(&[b"DUMP", &key]))).collect()
+    }
+
+    /// The same without the counters of tokens: requests that are refused may draw from them.
+    pub(crate) fn locks(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.dump().into_iter().filter(|(key, _)| !is_counter(key)).collect()
     }
 
     /// How often the server has run a command since the last `CONFIG RESETSTAT`, inside scripts or not.
@@ -281,4 +296,34 @@ pub(crate) fn warnings() -> LogText {
         log
     });
     log.clone()
+}
+
+/// A client that creates by plain commands: it knows what the server calls its connection.
+pub(crate) async fn plain(server: &Server, parameters: &str) -> Client {
+    let client = server.client_with(parameters);
+    uses_plain_commands(server, &client).await;
+    client
+}
+
+/// Waits until a client creates by plain commands.
+pub(crate) async fn uses_plain_commands(server: &Server, client: &Client) {
+    soon(async {
+        loop {
+            let before = server.calls("set");
+            let (entry, scripts) = (mutex("warm"), server.calls("evalsha") + server.calls("eval"));
+            client.hold(&entry).await;
+            let after = server.calls("evalsha") + server.calls("eval");
+            client.leave(&entry).await;
+            if server.calls("set") > before && after == scripts {
+                return;
+            }
+        }
+    })
+    .await;
+    server.forget_calls();
+}
+
+/// What a key holds; empty if it does not exist.
+pub(crate) fn value(server: &Server, of: &str) -> String {
+    server.command::<Option<String>>(&format!("GET {of}")).unwrap_or_default()
 }

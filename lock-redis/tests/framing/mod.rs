@@ -5,17 +5,17 @@
 #[allow(dead_code)] // Not all of them are verbs.
 mod scripts;
 
-use std::io;
+use std::{collections::VecDeque, io};
 
 use lock_conformance::{Answer, Frame, Frames, Request};
 
-use self::scripts::{ENTER, LEAVE, RENEW};
+use self::scripts::{ENTER, LEAVE, RELEASE, RENEW};
 
 /// Both versions of the protocol. A connection that has subscribed only carries hints from then on.
 #[derive(Debug, Default)]
 pub(crate) struct Resp {
-    /// The number of commands that are not answered yet.
-    open: usize,
+    /// For each request that is not answered yet the number of its answers: a transaction is one request.
+    open: VecDeque<usize>,
     subscribed: bool,
     third_version: bool,
 }
@@ -25,9 +25,9 @@ const DEEPEST: usize = 32;
 
 impl Frames for Resp {
     fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>> {
-        let Some(len) = value(sent, 0)? else { return Ok(None) };
+        let Some(mut len) = value(sent, 0)? else { return Ok(None) };
         let words = words(&sent[..len]);
-        let verb = words.first().map(|word| text(word).to_ascii_uppercase()).unwrap_or_default();
+        let mut verb = verb_of(&words);
         let subscribes = verb.ends_with("SUBSCRIBE");
         self.subscribed |= subscribes;
         self.third_version |= verb == "HELLO" && words.get(1).is_some_and(|version| *version == b"3");
@@ -35,16 +35,30 @@ impl Frames for Resp {
         if subscribes || self.subscribed && !self.third_version {
             return Ok(Some(Frame { len, what: Request::Aside }));
         }
-        self.open += 1;
-        let script = words.get(1).filter(|_| verb == "EVALSHA").and_then(|sha| name_of(sha));
+        let mut script = words.get(1).filter(|_| verb == "EVALSHA").and_then(|sha| name_of(sha));
+        let (mut commands, mut creates) = (1, 0);
+        if verb == "MULTI" {
+            while verb != "EXEC" {
+                let Some(more) = value_at(sent, len)? else { return Ok(None) };
+                verb = verb_of(&self::words(&sent[len..len + more]));
+                creates += usize::from(verb == "SET");
+                (len, commands) = (len + more, commands + 1);
+            }
+            script = (creates == 1).then_some("enter");
+        }
+        self.open.push_back(commands);
         Ok(Some(Frame { len, what: Request::Ask(script.map_or(verb, str::to_owned)) }))
     }
 
     fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
-        let Some(len) = value(sent, 0)? else { return Ok(None) };
-        let unasked = sent[0] == b'>' || self.open == 0;
+        let Some(mut len) = value(sent, 0)? else { return Ok(None) };
+        let unasked = sent[0] == b'>' || self.open.is_empty();
         let what = if !unasked {
-            self.open -= 1;
+            for _ in 1..self.open[0] {
+                let Some(more) = value_at(sent, len)? else { return Ok(None) };
+                len += more;
+            }
+            self.open.pop_front();
             Answer::End
         } else if words(&sent[..len]).first().is_some_and(|kind| kind.ends_with(b"message")) {
             Answer::Hint
@@ -55,9 +69,18 @@ impl Frames for Resp {
     }
 }
 
+fn verb_of(words: &[&[u8]]) -> String {
+    words.first().map(|word| text(word).to_ascii_uppercase()).unwrap_or_default()
+}
+
+/// The length of the value at a place, if the value is complete.
+fn value_at(bytes: &[u8], at: usize) -> io::Result<Option<usize>> {
+    bytes.get(at..).filter(|rest| !rest.is_empty()).map_or(Ok(None), |rest| value(rest, 0))
+}
+
 /// The verb of the script with this digest. None if the script is no verb, or several verbs.
 fn name_of(sha: &[u8]) -> Option<&'static str> {
-    let verbs = [("enter", &ENTER), ("renew", &RENEW), ("leave", &LEAVE)];
+    let verbs = [("enter", &ENTER), ("renew", &RENEW), ("leave", &LEAVE), ("leave", &RELEASE)];
     verbs.into_iter().find(|(_, script)| script.sha().as_bytes() == sha).map(|(verb, _)| verb)
 }
 
@@ -173,6 +196,23 @@ mod tests {
             asked(&mut frames, format!("*2\r\n$7\r\nEVALSHA\r\n$40\r\n{unknown}\r\n").as_bytes()),
             ask("EVALSHA")
         );
+    }
+
+    #[test]
+    fn a_transaction_is_one_request_with_one_answer() {
+        let mut frames = Resp::default();
+        let [multi, set, exec] = [
+            &b"*1\r\n$5\r\nMULTI\r\n"[..],
+            b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n",
+            b"*1\r\n$4\r\nEXEC\r\n",
+        ];
+        assert_eq!(asked(&mut frames, &[multi, GET, set, exec].concat()), ask("enter"));
+        assert_eq!(asked(&mut frames, &[multi, set, set, exec].concat()), ask("EXEC"), "for two");
+        assert_eq!(asked(&mut frames, GET), ask("GET"));
+        let answer = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n+OK\r\n";
+        let found = answers(&mut frames, &[&answer[..], answer, b"$-1\r\n"].concat());
+        let lengths: Vec<_> = found.iter().map(|frame| (frame.len, frame.what)).collect();
+        assert_eq!(lengths, [(answer.len(), Answer::End), (answer.len(), Answer::End), (5, Answer::End)]);
     }
 
     #[test]

@@ -87,9 +87,10 @@ fn count(info: &str) -> Result<CommandCounts> {
         let (name, figures) = line.split_once(":calls=").ok_or("cannot read `INFO commandstats`")?;
         let calls: u64 = figures.split(',').next().unwrap_or_default().parse()?;
         match name {
-            "evalsha" | "eval" => commands.sent += calls,
-            // The commands that open a connection, and those of this count itself.
-            "info" | "ping" | "auth" | "select" | "subscribe" | "hello" => {}
+            // A transaction is sent in one go, so `EXEC` stands for all of it.
+            "evalsha" | "eval" | "exec" => commands.sent += calls,
+            // The rest of a transaction, the commands that open a connection, and those of this count itself.
+            "multi" | "info" | "ping" | "auth" | "select" | "subscribe" | "hello" => {}
             _ if name.starts_with("client|") || name.starts_with("script|") => {}
             _ => commands.inside += calls,
         }
@@ -104,7 +105,8 @@ mod tests {
     #[test]
     fn what_scripts_call_is_counted_apart_from_what_clients_send() {
         let info = "# Commandstats\r\ncmdstat_evalsha:calls=3,usec=9\r\ncmdstat_set:calls=5,usec=1\r\n\
-                    cmdstat_info:calls=7,usec=1\r\ncmdstat_client|setname:calls=2,usec=1\r\ncmdstat_publish:calls=1,usec=1\r\n";
-        assert_eq!(count(info).unwrap(), CommandCounts { sent: 3, inside: 6 });
+                    cmdstat_info:calls=7,usec=1\r\ncmdstat_client|setname:calls=2,usec=1\r\ncmdstat_publish:calls=1,usec=1\r\n\
+                    cmdstat_multi:calls=2,usec=1\r\ncmdstat_exec:calls=2,usec=1\r\n";
+        assert_eq!(count(info).unwrap(), CommandCounts { sent: 5, inside: 6 });
     }
 }

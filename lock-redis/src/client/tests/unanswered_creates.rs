@@ -14,27 +14,27 @@ fn a_tombstone_is_deleted_only_behind_a_create_whose_caller_is_gone() {
     let server = Server::start();
     let client = client(&server.url());
     let (unanswered, connection) = (&client.unanswered, client.pool.connection(&()));
-    let begin = |creates| unanswered.begin(creates, &connection);
+    let begin = |creates| unanswered.begin_script(creates, &connection);
     let mut pending = begin(Some(ENTRY));
     pending.mark_sent_alone();
     drop(pending);
-    assert!(unanswered.take_connection(ENTRY).is_some_and(|behind| Arc::ptr_eq(&behind, &connection)));
-    assert!(unanswered.take_connection(ENTRY).is_none(), "it is told once");
+    assert!(unanswered.forget(ENTRY).is_some_and(|behind| Arc::ptr_eq(&behind, &connection)));
+    assert!(unanswered.forget(ENTRY).is_none(), "it is told once");
 
     let mut answered = begin(Some(ENTRY));
     answered.mark_sent_alone();
     answered.mark_answered();
     drop(answered);
-    assert!(unanswered.take_connection(ENTRY).is_none(), "answered");
+    assert!(unanswered.forget(ENTRY).is_none(), "answered");
 
     drop(begin(Some(ENTRY)));
-    assert!(unanswered.take_connection(ENTRY).is_none(), "in a batch");
+    assert!(unanswered.forget(ENTRY).is_none(), "in a batch");
 
     let mut failed = begin(Some(ENTRY));
     failed.mark_sent_alone();
     failed.mark_failed();
     drop(failed);
-    assert!(unanswered.take_connection(ENTRY).is_none(), "it may have been asked again");
+    assert!(unanswered.forget(ENTRY).is_none(), "it may have been asked again");
 
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut pending = begin(Some(ENTRY));
@@ -42,12 +42,12 @@ fn a_tombstone_is_deleted_only_behind_a_create_whose_caller_is_gone() {
         fail();
     }));
     assert!(panicked.is_err());
-    assert!(unanswered.take_connection(ENTRY).is_none(), "a panic is a failure");
+    assert!(unanswered.forget(ENTRY).is_none(), "a panic is a failure");
 
     let mut looking = begin(None);
     looking.mark_sent_alone();
     drop(looking);
-    assert!(unanswered.take_connection(ENTRY).is_none(), "creates nothing");
+    assert!(unanswered.forget(ENTRY).is_none(), "creates nothing");
 }
 
 /// Panics, as a waker of the caller may.
@@ -62,12 +62,12 @@ fn behind_several_creates_no_tombstone_is_deleted() {
     let (unanswered, connection) = (&client.unanswered, client.pool.connection(&()));
     for first_sent_alone in [true, false] {
         for sent_alone in [first_sent_alone, true] {
-            let mut pending = unanswered.begin(Some(ENTRY), &connection);
+            let mut pending = unanswered.begin_script(Some(ENTRY), &connection);
             if sent_alone {
                 pending.mark_sent_alone();
             }
         }
-        assert!(unanswered.take_connection(ENTRY).is_none(), "{first_sent_alone}");
+        assert!(unanswered.forget(ENTRY).is_none(), "{first_sent_alone}");
     }
 }
 
@@ -78,10 +78,10 @@ fn a_closed_connection_deletes_no_tombstone() {
     // After this, the connection is open, and only the pool has it.
     ask(&client, "PING").unwrap();
     let connection = client.pool.connection(&());
-    let mut pending = client.unanswered.begin(Some(ENTRY), &connection);
+    let mut pending = client.unanswered.begin_script(Some(ENTRY), &connection);
     pending.mark_sent_alone();
     drop(pending);
     client.pool.retire(&connection);
     drop(connection);
-    assert!(client.unanswered.take_connection(ENTRY).is_none());
+    assert!(client.unanswered.forget(ENTRY).is_none());
 }

@@ -1,4 +1,4 @@
-//! The suite on a real etcd server, a test that takes as long, and one with the suite's relay.
+//! The suite on a real etcd server, a test that takes as long, and some with the suite's relay.
 
 mod common;
 mod framing;
@@ -16,7 +16,7 @@ use framing::Grpc;
 use lock_conformance::{
     Case, Declared, Framing, Gate, Harness, Relay, ServerControl, Verb, Wire, audit::eventually, resolve,
 };
-use lock_core::{Backend, Claim, Entry, EntryId, Keeper, Standing, Step, WaitMode};
+use lock_core::{Backend, BootTime, Claim, Entry, EntryId, Keeper, Standing, Step, WaitMode};
 use lock_etcd::{Etcd, EtcdConfig};
 use server::{TestServer, declared};
 
@@ -151,4 +151,65 @@ async fn an_entry_is_removed_in_time_though_an_inspection_has_no_answer() {
     beside.await_queue("job", 0).await;
     gate.open();
     drop(guard);
+}
+
+/// A grant that was bought with an old proof would leave its holder little time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_not_granted_under_an_old_proof_while_a_new_one_can_be_had() {
+    let (unproved, opened) = (UnprovedSession::start().await, Duration::from_millis(2500));
+    let (granted, ()) = tokio::join!(unproved.enter(), async {
+        // By then the first proof was given up, and the second one is in flight.
+        tokio::time::sleep(opened).await;
+        unproved.gate.open();
+    });
+    let left = granted.expect("a grant").since(unproved.client.keeper.now());
+    assert!(left > UnprovedSession::TTL / 2, "{left:?}");
+}
+
+/// The proof before is still good.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_granted_under_an_old_proof_if_no_new_one_can_be_had() {
+    let unproved = UnprovedSession::start().await;
+    let granted = unproved.enter().await.expect("a grant");
+    let left = granted.since(unproved.client.keeper.now());
+    assert!(!left.is_zero() && left < UnprovedSession::TTL / 2, "{left:?}");
+    unproved.gate.open();
+}
+
+/// A client whose session was proved more than half a ttl ago, because no answer to a proof has come since.
+struct UnprovedSession {
+    client: Client,
+    gate: Gate,
+    _server: TestServer,
+    _relay: Relay,
+}
+
+impl UnprovedSession {
+    const TTL: Duration = Duration::from_secs(20);
+
+    async fn start() -> Self {
+        let server = TestServer::start("case").await;
+        let relay = Relay::start(resolve(server.address()), Arc::new(Grpc));
+        let client = Client::new(&format!("etcd://{}/case?command_timeout=2s&heartbeat=1h", relay.address()));
+        let gate = Gate::new();
+        relay.hold_only("/etcdserverpb.Lease/LeaseKeepAlive", &gate);
+        let unproved = Self { client, gate, _server: server, _relay: relay };
+        // This opens the session.
+        unproved.enter_as("first", 1).await.expect("a grant");
+        tokio::time::sleep(Self::TTL / 2 + Duration::from_secs(1)).await;
+        unproved
+    }
+
+    /// Until when the grant is valid, unless the lock is not granted.
+    async fn enter(&self) -> Option<BootTime> {
+        self.enter_as("job", 2).await
+    }
+
+    async fn enter_as(&self, name: &str, id: u128) -> Option<BootTime> {
+        let entry = Entry::new(common::name(name), EntryId::new(id), Claim::mutex(), Self::TTL);
+        match self.client.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap() {
+            Standing::Admitted { valid_until, .. } => Some(valid_until),
+            _ => None,
+        }
+    }
 }

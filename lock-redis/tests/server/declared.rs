@@ -10,8 +10,6 @@ pub(crate) const OWN: &[Declared] = &[];
 pub(crate) const BY_URL: &[Declared] = &[
     Declared::new("L06", NOT_OURS),
     Declared::new("F05", NOT_OURS),
-    Declared::new("F11", NOT_OURS),
-    Declared::new("F12", NOT_OURS),
     Declared::new("T09", NOT_OURS),
     Declared::new("T10", NOT_OURS),
     Declared::new("T19", NOT_OURS),

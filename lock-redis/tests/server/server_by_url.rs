@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Footprint, NOT_OURS, ServerControl, Unsupported};
-use lock_core::LockName;
+use lock_core::{FencingToken, LockName};
 
 use super::Admin;
 
-/// A server that is only known by its URL. It supports only the operations on one name: a counter of tokens has
-/// many names.
+/// A server that is only known by its URL. It supports only the operations on keys with the prefix of the case, which nobody else uses.
 #[derive(Debug)]
 pub(crate) struct ServerByUrl(Admin);
 
@@ -18,7 +17,7 @@ impl ServerByUrl {
     }
 }
 
-/// Counters of tokens have no expiry, and the prefix of the case is used by nobody else.
+/// Counters of tokens have no expiry.
 impl Drop for ServerByUrl {
     fn drop(&mut self) {
         self.0.delete_counters();
@@ -48,6 +47,11 @@ impl ServerControl for ServerByUrl {
 
     async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
         Ok(self.0.has_foreign(name))
+    }
+
+    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
+        self.0.raise_tokens(name, last);
+        Ok(())
     }
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {

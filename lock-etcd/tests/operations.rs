@@ -358,6 +358,11 @@ async fn a_waiter_that_looks_again_knows_how_many_are_ahead_of_it() {
         let Standing::Waiting { ahead, .. } = standing else { panic!("{standing:?}") };
         assert_eq!(ahead, at);
     }
+    // The second one, after the first one has gone.
+    client.backend.leave(&waiters.remove(0).0, Creates::Answered).await.unwrap();
+    let (entry, token) = &waiters[0];
+    let standing = client.backend.enter(entry, Step::Again(*token), WaitMode::Queue).await.unwrap();
+    assert!(matches!(standing, Standing::Waiting { ahead: 1, .. }), "{standing:?}");
     for (entry, _) in waiters.iter().rev() {
         client.backend.leave(entry, Creates::Answered).await.unwrap();
     }

@@ -167,3 +167,27 @@ fn warnings_about(server: &Server) -> impl Fn() -> Vec<String> + use<> {
     let log = warnings();
     move || log.lines_with(&address)
 }
+
+/// Others are told by a mark that lasts a minute, which is written again every 20 s, each time on a connection of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_may_not_publish_says_so_rarely() {
+    let server = Server::start();
+    user(&server, "mute", "-publish");
+    let (locks, _redis) = locks(&server, "mute");
+    soon(locks.mutex("job").unwrap().acquire()).await.unwrap().release().await.unwrap().confirmed().unwrap();
+    let connections = || {
+        let info: String = server.command("INFO stats");
+        let (_, rest) = info.split_once("total_connections_received:").unwrap();
+        rest.lines().next().unwrap().parse::<u64>().unwrap()
+    };
+    soon(async {
+        while server.bytes::<u64>(&[b"EXISTS", b"\xff2m"]) == 0 {
+            tokio::time::sleep(ms(5)).await;
+        }
+    })
+    .await;
+    let before = connections();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The question counts itself.
+    assert_eq!(connections() - before, 1);
+}

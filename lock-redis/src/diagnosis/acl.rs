@@ -159,6 +159,7 @@ mod tests {
         for line in [
             "user spy on #ab ~* &* -@all +@read +publish",
             "user user on #ab ~* &* -@all +@read +publish",
+            "user spy on #ab ~* &* allcommands nocommands +@read +publish",
             "user spy on #ab %R~* allchannels +@all",
             "user spy on #ab %R~* &* -@all +@fast",
             "user spy on #ab ~other:* &locks:* +@all",

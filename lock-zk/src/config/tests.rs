@@ -72,6 +72,13 @@ fn what_cannot_be_meant_is_an_error_that_says_so() {
     assert!(serde_json::from_str::<ZkConfig>(r#"{ "ticks": "1s" }"#).is_err());
 }
 
+#[test]
+fn a_chroot_has_at_most_1024_bytes() {
+    let chroot = |len: usize| ZkConfig { chroot: format!("/{}", "x".repeat(len - 1)), ..ZkConfig::default() };
+    assert_eq!(chroot(1024).validate(), Ok(()));
+    assert!(matches!(chroot(1025).validate(), Err(ConfigError::Setting { option: "chroot", .. })));
+}
+
 #[cfg(not(feature = "tls"))]
 #[test]
 fn tls_without_the_feature_is_an_error_that_names_it() {

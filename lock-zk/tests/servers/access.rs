@@ -221,3 +221,19 @@ async fn what_is_given_up_before_there_is_a_session_is_left_for_without_a_server
     let left = client.backend.leave(&entry, Creates::InDoubt).now_or_never();
     assert!(matches!(left, Some(Ok(Departure::Absent))), "{left:?}");
 }
+
+/// A queue without an entry that exists would be a lie.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_with_an_entry_that_may_not_be_read_is_an_error() {
+    let server = TestServer::shared().await;
+    let (here, admin) = (client(&url(&server, "")), server.admin());
+    let guard = take(&here, NAME, &options()).await;
+    let (path, blind) = (
+        admin.node(&name(NAME), 0).await,
+        Permission::CREATE | Permission::DELETE | Permission::WRITE | Permission::ADMIN,
+    );
+    admin.client().await.set_acl(&path, &[Acl::new(blind, AuthId::anyone())], None).await.unwrap();
+    let error = soon("an answer", here.mutex(NAME).queue()).await.unwrap_err();
+    assert_eq!(*kind(&error), BackendErrorKind::Denied, "{error:?}");
+    guard.release().await.unwrap().confirmed().unwrap();
+}

@@ -372,3 +372,16 @@ async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
     eventually("the end of the container", SLACK, || async { server.admin().reap().await == 0 }).await;
     assert_free(&other, NAME).await;
 }
+
+/// A session has room for forty locks with names as long as these, and for one after the other as many as there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_that_are_gone_leave_room_in_their_session() {
+    let server = TestServer::shared().await;
+    let here = client(&server.url());
+    for i in 0..50 {
+        // Each of its bytes takes three in a path.
+        let name = format!("{i:04}{}", "/".repeat(4092));
+        take(&here, &name, &options()).await.release().await.unwrap().confirmed().unwrap();
+    }
+    assert_eq!(server.admin().nodes_of_sessions().await, 1);
+}

@@ -156,9 +156,9 @@ async fn an_entry_is_removed_in_time_though_an_inspection_has_no_answer() {
 /// A grant that was bought with an old proof would leave its holder little time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_not_granted_under_an_old_proof_while_a_new_one_can_be_had() {
-    let (unproved, opened) = (UnprovedSession::start().await, Duration::from_millis(2500));
+    let (unproved, opened) = (UnprovedSession::start().await, Duration::from_secs(4));
     let (granted, ()) = tokio::join!(unproved.enter(), async {
-        // By then the first proof was given up, and the second one is in flight.
+        // By then the first proof was given up, a second ago, and the second one is in flight for two seconds more.
         tokio::time::sleep(opened).await;
         unproved.gate.open();
     });
@@ -185,12 +185,12 @@ struct UnprovedSession {
 }
 
 impl UnprovedSession {
-    const TTL: Duration = Duration::from_secs(20);
+    const TTL: Duration = Duration::from_secs(30);
 
     async fn start() -> Self {
         let server = TestServer::start("case").await;
         let relay = Relay::start(resolve(server.address()), Arc::new(Grpc));
-        let client = Client::new(&format!("etcd://{}/case?command_timeout=2s&heartbeat=1h", relay.address()));
+        let client = Client::new(&format!("etcd://{}/case?command_timeout=3s&heartbeat=1h", relay.address()));
         let gate = Gate::new();
         relay.hold_only("/etcdserverpb.Lease/LeaseKeepAlive", &gate);
         let unproved = Self { client, gate, _server: server, _relay: relay };

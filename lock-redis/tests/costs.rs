@@ -52,7 +52,7 @@ async fn an_uncontended_acquire_sends_one_transaction_and_a_release_one_script()
 
 /// With a name of 16 bytes, and nothing else to be sent: verbs that share a batch are fewer bytes.
 #[tokio::test]
-async fn an_uncontended_pair_is_460_bytes_on_the_wire() {
+async fn an_uncontended_pair_is_at_most_460_bytes_on_the_wire() {
     const PAIRS: usize = 100;
     let server = Server::start();
     let client = warm(&server).await;

@@ -161,13 +161,6 @@ mod alone {
     }
 }
 
-/// The warnings about this server from now on.
-fn warnings_about(server: &Server) -> impl Fn() -> Vec<String> + use<> {
-    let address = server.url().replace("redis://", "");
-    let log = warnings();
-    move || log.lines_with(&address)
-}
-
 /// Others are told by a mark that lasts a minute, which is written again every 20 s, each time on a connection of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_may_not_publish_says_so_rarely() {
@@ -190,4 +183,11 @@ async fn a_client_that_may_not_publish_says_so_rarely() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The question counts itself.
     assert_eq!(connections() - before, 1);
+}
+
+/// The warnings about this server from now on.
+fn warnings_about(server: &Server) -> impl Fn() -> Vec<String> + use<> {
+    let address = server.url().replace("redis://", "");
+    let log = warnings();
+    move || log.lines_with(&address)
 }

@@ -164,8 +164,7 @@ impl<'a> Counter<'a> {
         let sent = match counted {
             // On etcd a verb may be several requests, which only the server counts.
             Some(counted) if self.bench.store.kind().is_etcd() => counted.sent,
-            // A store with sessions opens one for every 1000 entries, which is one more request.
-            Some(counted) if !(asked..=asked + more + each / 1000).contains(&counted.sent) => {
+            Some(counted) if !(asked..=asked + more).contains(&counted.sent) => {
                 let said = format!("{row}: the server counted {} commands, the client {asked}", counted.sent);
                 return Err(said.into());
             }
